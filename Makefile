@@ -1,0 +1,33 @@
+# Everything runs inside .venv, which `make install` creates. PYTHON chooses the interpreter (3.11 or later).
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install serve test check bench clean
+
+install: .venv/installed
+
+# Rebuilt when the package's description or its C++ changes; Python sources are used in place.
+.venv/installed: pyproject.toml CMakeLists.txt $(wildcard src/halfline/native/csrc/*)
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+serve: install
+	$(BIN)/halfline serve
+
+test: check
+	$(BIN)/pytest
+
+check: install
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/pure -q
+
+bench: install
+	$(BIN)/halfline bench
+
+clean:
+	rm -rf .venv build dist

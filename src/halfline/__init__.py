@@ -1,0 +1,1 @@
+"""A private code-completion server that answers before the next keystroke."""

@@ -1,0 +1,1 @@
+"""HTTP: dialects in, `CompletionRequest` out, and the way back."""

@@ -1,0 +1,125 @@
+"""Every error halfline raises on purpose.
+
+    HalflineError
+    ├── BadRequest              the client can fix it
+    │   ├── UnsupportedField    a known field with a value we do not serve
+    │   ├── PromptTooLong
+    │   └── UnencodableText     lone surrogates
+    ├── BadModel                the model file is not one we can run
+    │   ├── DamagedModel        truncated, wrong magic, impossible header, missing tensor, wrong shape
+    │   └── UnsupportedModel    unknown family, format or pre-tokenizer
+    ├── ModelNotFound           nothing by that name; says what to do
+    ├── DownloadFailed
+    ├── BadSettings             unknown key, wrong type, impossible value
+    ├── NotNow                  try again later
+    │   ├── Loading
+    │   └── Overloaded
+    └── InvariantBroken         our fault: a check() found its structure inconsistent
+
+Constructors take the numbers and build the sentence. `api/failures.py` alone knows HTTP codes,
+`cli` alone knows exit codes.
+"""
+
+
+class HalflineError(Exception):
+    """Root of the tree; its text is one sentence a user can act on."""
+
+
+class BadRequest(HalflineError):
+    """The client can fix it. `field` names the offending field where there is one."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnsupportedField(BadRequest):
+    """A known field whose value is not served; its neutral value would be accepted."""
+
+    def __init__(self, field: str, value: object, neutral: object) -> None:
+        super().__init__(
+            f"`{field}` is {value!r}, which this server does not support; leave it out or send {neutral!r}",
+            field,
+        )
+
+
+class PromptTooLong(BadRequest):
+    """Prompt plus the tokens asked for exceed what the model, or the KV arena, can hold."""
+
+    def __init__(self, num_tokens: int, max_new_tokens: int, limit: int) -> None:
+        super().__init__(
+            f"the prompt has {num_tokens} tokens and {max_new_tokens} more were asked for,"
+            f" but together they may be at most {limit}; shorten one of them",
+            "prompt",
+        )
+        self.num_tokens = num_tokens
+        self.limit = limit
+
+
+class UnencodableText(BadRequest):
+    """The text holds a lone surrogate and so is not Unicode text."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(
+            f"the text holds a lone surrogate at character {offset}; send valid Unicode", "prompt"
+        )
+        self.offset = offset
+
+
+class BadModel(HalflineError):
+    """The model at `source` cannot be run."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+class DamagedModel(BadModel):
+    """The file contradicts itself or its format."""
+
+
+class UnsupportedModel(BadModel):
+    """The file is fine, halfline does not run its kind."""
+
+
+class ModelNotFound(HalflineError):
+    """Nothing by this name or path."""
+
+    def __init__(self, name: str, advice: str) -> None:
+        super().__init__(f"no model {name!r}: {advice}")
+        self.name = name
+
+
+class DownloadFailed(HalflineError):
+    """A model could not be fetched, or what came does not match its checksum."""
+
+
+class BadSettings(HalflineError):
+    """A setting is unknown, of the wrong type, or contradicts another."""
+
+
+class NotNow(HalflineError):
+    """Try again: nothing is wrong with the request. `retry_after_s` says when."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Loading(NotNow):
+    """The model is not in memory yet."""
+
+    def __init__(self) -> None:
+        super().__init__("the model is still loading; try again in a second", 1.0)
+
+
+class Overloaded(NotNow):
+    """More requests wait than the server admits."""
+
+    def __init__(self, num_waiting: int, limit: int) -> None:
+        super().__init__(f"{num_waiting} requests are waiting and the limit is {limit}", 1.0)
+
+
+class InvariantBroken(HalflineError):
+    """Only we can cause this: a structure's `check()` found it inconsistent."""

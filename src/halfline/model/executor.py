@@ -1,0 +1,107 @@
+"""The seam between deciding and computing: a batch goes in, the rows that were asked for come out.
+
+An executor owns the weights and the KV arena. It knows no requests, no text and no policy; `kv/` decides
+which block belongs to whom, the executor only reads and writes the blocks it is told to.
+
+Places and blocks: token number p of a sequence keeps its KV in slot p % BLOCK_TOKENS of the block
+block_tables[sequence][p // BLOCK_TOKENS]; p is also its rotary position.
+
+                     rows of the batch
+    sequence 0       sequence 1   sequence 2
+    [r0 r1 r2 r3 r4] [r5]         [r6 r7]          row_starts = [0, 5, 6, 8]
+    places 32..36    place 7      places 0..1      first_places = [32, 7, 0]
+
+Exact by construction: a row's result is bitwise the same whatever the other rows of the batch, however
+its sequence was cut into steps, and whether its earlier KV was computed just now or long ago.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfline.model.spec import ModelSpec
+
+BLOCK_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which earlier places a row sees. Row at place i sees place j if
+
+        j <= i   and (window is None or i - j < window or j < num_sinks)      causal, banded
+        j < prefix and i < prefix                                             or both in the prefix
+
+    `window` (B4) includes the row itself. `prefix` (B10) makes the first places see each other both ways:
+    its rows must then be computed in one batch. A prefix and a window are not combined.
+    """
+
+    window: int | None = None
+    num_sinks: int = 0
+    prefix: int = 0
+
+
+CAUSAL = Mask()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one step computes, as plain arrays.
+
+    token_ids int32 [rows] · row_starts int32 [sequences + 1] · first_places int32 [sequences] ·
+    block_tables int32 [sequences, max_blocks] (entries past a sequence's end are never read) ·
+    logit_rows, hidden_rows int32: the rows whose logits / final hidden states (after the last norm) are wanted.
+    """
+
+    token_ids: NDArray[np.int32]
+    row_starts: NDArray[np.int32]
+    first_places: NDArray[np.int32]
+    block_tables: NDArray[np.int32]
+    masks: Sequence[Mask]
+    logit_rows: NDArray[np.int32]
+    hidden_rows: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """logits float32 [len(logit_rows), vocab] · hidden float32 [len(hidden_rows), hidden_size]."""
+
+    logits: NDArray[np.float32]
+    hidden: NDArray[np.float32]
+
+
+class StopFlag(Protocol):
+    """Set from another thread to make a running step give up between two layers."""
+
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+
+
+class Executor(Protocol):
+    """Runs batches against a paged KV arena of `num_blocks` blocks. Not thread-safe; one owner calls it."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def num_blocks(self) -> int: ...
+
+    @property
+    def stop_flag(self) -> StopFlag: ...
+
+    def run(self, batch: Batch) -> Outputs | None:
+        """Write the rows' KV and return what was asked; None when the stop flag was seen.
+
+        After None the blocks that the batch would have written hold nothing of value.
+        Raises ValueError for an inconsistent batch (a row, block or token out of range).
+        """
+
+    def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy whole blocks, all layers."""
+
+    def export_blocks(self, block_ids: Sequence[int]) -> NDArray[np.uint8]:
+        """The blocks' bytes, [len(block_ids), block_bytes], in a form `import_blocks` of the same spec takes."""
+
+    def import_blocks(self, block_ids: Sequence[int], data: NDArray[np.uint8]) -> None: ...

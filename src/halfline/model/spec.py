@@ -1,0 +1,106 @@
+"""The shape of a model, as plain numbers: what an executor needs to know besides the weights.
+
+Whatever file a model comes from, its reader brings it into one canonical form, described here:
+rotary pairs are (i, i + rotary_dim/2) ("half split"; GGUF's llama-family files interleave them, their
+reader permutes the rows of q and k back), matrices are [out, in], norms are plain multipliers.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Family = Literal["llama", "mistral", "qwen2", "qwen3", "starcoder2", "granite"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScaling:
+    """Positions divided by `factor`."""
+
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Llama3Scaling:
+    """Low frequencies divided by `factor`, high ones kept, a ramp between (Llama 3.1)."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_context: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RopeSpec:
+    base: float
+    rotary_dim: int
+    scaling: LinearScaling | Llama3Scaling | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """One decoder-only transformer.
+
+    Forward pass (`x` starts as embed[token] * embedding_scale):
+        x += residual_scale * o(attention(norm(x)));  x += residual_scale * ffn(norm(x))
+        logits = head(norm(x)) * logit_scale
+    Attention scores are q·k * attention_scale. The ffn is down(silu(gate(x)) * up(x)) when `gated`, else
+    down(gelu_tanh(up(x))). `norm` "rms" multiplies by weight, "layer" also subtracts the mean and adds bias.
+    Biases are optional tensors: an executor looks whether `layers.N.q.bias` exists.
+    """
+
+    family: Family
+    name: str
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    ffn_size: int
+    vocab_size: int
+    max_context: int
+    norm: Literal["rms", "layer"]
+    norm_eps: float
+    gated: bool
+    attention_scale: float
+    rope: RopeSpec
+    qk_norm: bool = False
+    sliding_window: int | None = None
+    sliding_layers: tuple[bool, ...] | None = None
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    logit_scale: float = 1.0
+
+    @property
+    def q_size(self) -> int:
+        return self.num_heads * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        return self.num_kv_heads * self.head_dim
+
+    @property
+    def group_size(self) -> int:
+        """Query heads that share one KV head."""
+        return self.num_heads // self.num_kv_heads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabSpec:
+    """A tokenizer as data, wherever it was stored.
+
+    `kind` "bpe" carries merges and a pre-tokenizer name; "sentencepiece" carries scores. `token_types`
+    uses GGUF's numbers: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte. `tokenizer_json`
+    is set instead of tokens when the model came as a Hugging Face directory.
+    """
+
+    kind: Literal["bpe", "sentencepiece", "tokenizer_json"]
+    tokens: tuple[str, ...] = ()
+    token_types: tuple[int, ...] = ()
+    merges: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    pre_tokenizer: str = "default"
+    tokenizer_json: bytes | None = None
+    bos_id: int | None = None
+    eos_ids: tuple[int, ...] = ()
+    add_bos: bool = False
+    add_space_prefix: bool = True
+    chat_template: str | None = None

@@ -1,0 +1,1 @@
+"""The CPU executor: C++ kernels and KV storage behind a thin binding."""

@@ -1,0 +1,1 @@
+"""One request from `CompletionRequest` to `Completion`."""

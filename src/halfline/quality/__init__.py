@@ -1,0 +1,1 @@
+"""Measures whether answers got worse: divergence between executors, suites, gates."""

@@ -1,0 +1,145 @@
+"""The nouns every stage shares: what was asked, and what came of it.
+
+JSON becomes a `CompletionRequest` in api/dialects, a `Completion` comes back from pipeline. Nothing
+here knows tokens' meaning, HTTP or the model.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from halfline.errors import BadRequest
+
+FinishReason = Literal["stop", "length", "cancelled", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the next token is chosen. The defaults are greedy and neutral.
+
+    `temperature` 0 is greedy. `top_k` 0, `top_p` 1, `min_p` 0, `repetition_penalty` 1 and the other
+    two penalties 0 switch each filter off. `logprobs` asks for that many alternatives beside the chosen
+    token; None asks for none, 0 for the chosen token's alone. `seed` None draws a fresh one.
+    Raises BadRequest naming the field for a value outside its range, NaN and infinities included.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    logprobs: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        _require("temperature", self.temperature, 0.0, 100.0)
+        _require("top_k", self.top_k, 0, 2**31 - 1)
+        _require("top_p", self.top_p, 0.0, 1.0)
+        _require("min_p", self.min_p, 0.0, 1.0)
+        _require("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
+        _require("presence_penalty", self.presence_penalty, -100.0, 100.0)
+        _require("frequency_penalty", self.frequency_penalty, -100.0, 100.0)
+        if self.logprobs is not None:
+            _require("logprobs", self.logprobs, 0, 100)
+        if len(self.stop) > 64 or any(len(text) > 4096 for text in self.stop):
+            raise BadRequest("`stop` takes at most 64 strings of at most 4096 characters", "stop")
+        if "" in self.stop:
+            raise BadRequest("`stop` holds an empty string, which would stop at once", "stop")
+        for token_id, bias in self.logit_bias.items():
+            _require(f"logit_bias[{token_id}]", bias, -1000.0, 1000.0)
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+
+def _require(name: str, value: float, low: float, high: float) -> None:
+    if not (math.isfinite(value) and low <= value <= high):
+        raise BadRequest(f"`{name}` is {value}, it must be between {low} and {high}", name.split("[")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file with a cursor in it: `prefix` before, `suffix` behind."""
+
+    prefix: str
+    suffix: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest:
+    """One completion asked for, whichever dialect it came in.
+
+    `prompt` decides the mode. Text or token ids are *raw*: no window, no post-processing, too long is an
+    error. A `Document` is *editor* mode: any length, the server owns the window and trims the answer.
+    """
+
+    id: str
+    prompt: str | tuple[int, ...] | Document
+    params: SamplingParams
+    max_tokens: int
+    num_choices: int = 1
+    echo: bool = False
+    tenant: str = "local"
+
+    def __post_init__(self) -> None:
+        _require("max_tokens", self.max_tokens, 0, 2**31 - 1)
+        _require("n", self.num_choices, 1, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """Natural log-probability of a token in the model's own distribution, before any sampling filter.
+
+    `logprob` is None for the first token of an echoed prompt, which nothing predicts.
+    """
+
+    token_id: int
+    text: str
+    logprob: float | None
+    top: tuple[tuple[int, str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    index: int
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Where the milliseconds and tokens of one request went (C11).
+
+    `num_prompt_tokens` is the prompt actually used, `num_reused_tokens` those of it whose KV this request
+    did not compute.
+    """
+
+    request_id: str
+    num_prompt_tokens: int
+    num_reused_tokens: int
+    num_computed_tokens: int
+    num_generated_tokens: int
+    queue_ms: float
+    prefill_ms: float
+    decode_ms: float
+    total_ms: float
+    finish_reasons: tuple[FinishReason, ...]
+    ledger: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    request_id: str
+    choices: tuple[Choice, ...]
+    receipt: Receipt

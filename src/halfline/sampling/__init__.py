@@ -1,0 +1,1 @@
+"""From logits to one token, and when to stop."""
