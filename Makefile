@@ -4,16 +4,21 @@ BIN := .venv/bin
 
 .PHONY: install serve test check bench clean
 
-install: .venv/installed
+# The package with everything its tests need.
+install: .venv/tests-installed
 
 # Rebuilt when the package's description or its C++ changes; Python sources are used in place.
 .venv/installed: pyproject.toml CMakeLists.txt $(wildcard src/halfline/native/csrc/*)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/tests-installed: .venv/installed
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
-serve: install
+# Only the base install: a user who serves needs neither torch nor a test runner.
+serve: .venv/installed
 	$(BIN)/halfline serve
 
 test: check

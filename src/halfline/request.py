@@ -117,6 +117,17 @@ class Choice:
     logprobs: tuple[TokenLogprob, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceDelta:
+    """What one choice gained since the last delta; the last one of a choice carries its finish_reason."""
+
+    index: int
+    text: str
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    finish_reason: FinishReason | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """Where the milliseconds and tokens of one request went (C11).

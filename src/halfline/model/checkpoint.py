@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halfline.model.spec import ModelSpec, VocabSpec
+from halfline.model.spec import ModelSpec
+from halfline.text.vocab import VocabSpec
 
 
 class TensorFormat(Enum):
