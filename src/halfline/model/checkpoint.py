@@ -1,8 +1,8 @@
 """Weights as they lie in a file, under canonical names.
 
-Names: `embed`, `head` (absent when tied), `final_norm`, `layers.N.{attn_norm,q,k,v,o,q_norm,k_norm,ffn_norm,
-gate,up,down}`, each followed by `.weight`, and `.bias` where the model has one. Matrices are [out, in] and keep
-the file's format; nothing is converted before somebody asks.
+Names: `embed`, `head` (absent when tied), `final_norm`, `layers.N.` and one of `attn_norm`, `q`, `k`, `v`, `o`,
+`q_norm`, `k_norm`, `ffn_norm`, `gate`, `up`, `down`; each followed by `.weight`, and `.bias` where the model has
+one. Matrices are [out, in] and keep the file's format; nothing is converted before somebody asks.
 """
 
 from collections.abc import Iterable

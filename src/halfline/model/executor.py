@@ -52,7 +52,8 @@ class Batch:
 
     token_ids int32 [rows] · row_starts int32 [sequences + 1] · first_places int32 [sequences] ·
     block_tables int32 [sequences, max_blocks] (entries past a sequence's end are never read) ·
-    logit_rows, hidden_rows int32: the rows whose logits / final hidden states (after the last norm) are wanted.
+    logit_rows, hidden_rows int32: the rows whose logits / final hidden states (after the last norm) are
+    wanted.
     """
 
     token_ids: NDArray[np.int32]
@@ -102,6 +103,6 @@ class Executor(Protocol):
         """Copy whole blocks, all layers."""
 
     def export_blocks(self, block_ids: Sequence[int]) -> NDArray[np.uint8]:
-        """The blocks' bytes, [len(block_ids), block_bytes], in a form `import_blocks` of the same spec takes."""
+        """The blocks' bytes, [len(block_ids), block_bytes], as `import_blocks` of the same spec takes them."""
 
     def import_blocks(self, block_ids: Sequence[int], data: NDArray[np.uint8]) -> None: ...
