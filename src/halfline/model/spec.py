@@ -28,11 +28,23 @@ class Llama3Scaling:
     original_max_context: int
 
 
+@dataclass(frozen=True, slots=True)
+class FrequencyFactors:
+    """Frequency number i divided by `factors[i]`: how GGUF stores Llama 3.1's scaling, already worked out."""
+
+    factors: tuple[float, ...]
+
+
+RopeScaling = LinearScaling | Llama3Scaling | FrequencyFactors
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeSpec:
+    """`model/rope.py` turns this into frequencies, the same for every executor."""
+
     base: float
     rotary_dim: int
-    scaling: LinearScaling | Llama3Scaling | None = None
+    scaling: RopeScaling | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +56,9 @@ class ModelSpec:
         logits = head(norm(x)) * logit_scale
     Attention scores are q·k * attention_scale. The ffn is down(silu(gate(x)) * up(x)) when `gated`, else
     down(gelu_tanh(up(x))). `norm` "rms" multiplies by weight, "layer" also subtracts the mean and adds bias.
-    Biases are optional tensors: an executor looks whether `layers.N.q.bias` exists.
+    Biases are optional tensors: an executor looks whether `layers.N.q.bias` exists. `qk_norm` is an RMS norm of
+    every head of q and k, before the rotation. Layers marked in `sliding_layers` (None marks all) see no further
+    back than `sliding_window`, whatever the batch's mask allows.
     """
 
     family: Family
@@ -76,6 +90,12 @@ class ModelSpec:
     @property
     def kv_size(self) -> int:
         return self.num_kv_heads * self.head_dim
+
+    def layer_window(self, layer: int) -> int | None:
+        """How many places, its own included, a row of this layer may look back; None when all."""
+        if self.sliding_layers is None or self.sliding_layers[layer]:
+            return self.sliding_window
+        return None
 
     @property
     def group_size(self) -> int:

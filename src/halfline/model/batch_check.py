@@ -1,0 +1,47 @@
+"""What makes a batch inconsistent, said once for every executor; computes nothing."""
+
+import numpy as np
+
+from halfline.model.executor import BLOCK_TOKENS, Batch, Mask
+from halfline.model.spec import ModelSpec
+
+
+def check_batch(batch: Batch, spec: ModelSpec, num_blocks: int) -> None:
+    """Raises ValueError naming the first thing that is out of range or contradicts another."""
+    num_rows, num_sequences = len(batch.token_ids), len(batch.first_places)
+    starts = batch.row_starts
+    if len(starts) != num_sequences + 1 or len(batch.masks) != num_sequences:
+        raise ValueError(
+            f"{num_sequences} first places need as many masks and one more row start,"
+            f" not {len(batch.masks)} and {len(starts)}"
+        )
+    if batch.block_tables.ndim != 2 or len(batch.block_tables) != num_sequences:
+        raise ValueError(f"block tables of shape {batch.block_tables.shape} for {num_sequences} sequences")
+    if starts[0] != 0 or starts[-1] != num_rows or np.any(np.diff(starts) < 1):
+        raise ValueError(f"row starts {starts.tolist()} do not cut {num_rows} rows into non-empty sequences")
+    _require_range("token", batch.token_ids, spec.vocab_size)
+    _require_range("logit row", batch.logit_rows, num_rows)
+    _require_range("hidden row", batch.hidden_rows, num_rows)
+    for sequence, mask in enumerate(batch.masks):
+        first = int(batch.first_places[sequence])
+        stop = first + int(starts[sequence + 1] - starts[sequence])
+        places = min(batch.block_tables.shape[1] * BLOCK_TOKENS, spec.max_context)
+        if first < 0 or stop > places:
+            raise ValueError(f"sequence {sequence} spans places [{first}, {stop}) of {places}")
+        table = batch.block_tables[sequence, : -(-stop // BLOCK_TOKENS)]
+        _require_range(f"block of sequence {sequence}", table, num_blocks)
+        _check_mask(mask, first, stop)
+
+
+def _check_mask(mask: Mask, first: int, stop: int) -> None:
+    if mask.window is not None and (mask.window < 1 or mask.prefix):
+        raise ValueError(f"a window of {mask.window} with a prefix of {mask.prefix}")
+    if mask.num_sinks < 0 or mask.prefix < 0:
+        raise ValueError(f"{mask.num_sinks} sinks and a prefix of {mask.prefix}")
+    if first < mask.prefix and not (first == 0 and mask.prefix <= stop):
+        raise ValueError(f"the prefix of {mask.prefix} must be computed at once, not in [{first}, {stop})")
+
+
+def _require_range(what: str, values: np.ndarray[tuple[int, ...], np.dtype[np.int32]], stop: int) -> None:
+    if len(values) and (values.min() < 0 or values.max() >= stop):
+        raise ValueError(f"a {what} is {int(values.min())}..{int(values.max())}, not within [0, {stop})")
