@@ -4,6 +4,8 @@
     ├── BadRequest              the client can fix it
     │   ├── UnsupportedField    a known field with a value we do not serve
     │   ├── PromptTooLong
+    │   ├── BodyTooLarge
+    │   ├── UnknownCompletion   no receipt by that id
     │   └── UnencodableText     lone surrogates
     ├── BadModel                the model file is not one we can run
     │   ├── DamagedModel        truncated, wrong magic, impossible header, missing tensor, wrong shape
@@ -13,7 +15,10 @@
     ├── BadSettings             unknown key, wrong type, impossible value
     ├── NotNow                  try again later
     │   ├── Loading
+    │   ├── ShuttingDown
+    │   ├── EngineDown          the model or its thread failed; only a restart helps
     │   └── Overloaded
+    ├── EngineFailed            our fault: the engine's thread has ended, nothing can be computed any more
     └── InvariantBroken         our fault: a check() found its structure inconsistent
 
 Constructors take the numbers and build the sentence. `api/failures.py` alone knows HTTP codes,
@@ -66,6 +71,25 @@ class UnencodableText(BadRequest):
         self.offset = offset
 
 
+class BodyTooLarge(BadRequest):
+    """The request's body is larger than the server reads."""
+
+    def __init__(self, num_bytes: int, limit: int) -> None:
+        super().__init__(f"the request body has {num_bytes} bytes or more, the limit is {limit}")
+        self.num_bytes = num_bytes
+        self.limit = limit
+
+
+class UnknownCompletion(BadRequest):
+    """Nothing is remembered of this completion."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"no receipt of completion {request_id!r}: it never ran here, still runs, or is too long ago"
+        )
+        self.request_id = request_id
+
+
 class BadModel(HalflineError):
     """The model at `source` cannot be run."""
 
@@ -114,11 +138,33 @@ class Loading(NotNow):
         super().__init__("the model is still loading; try again in a second", 1.0)
 
 
+class ShuttingDown(NotNow):
+    """The server was told to stop."""
+
+    def __init__(self) -> None:
+        super().__init__("the server is shutting down", 5.0)
+
+
+class EngineDown(NotNow):
+    """The model could not be loaded, or the thread that runs it died."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the engine is down and the server must be restarted: {reason}", 30.0)
+
+
 class Overloaded(NotNow):
     """More requests wait than the server admits."""
 
     def __init__(self, num_waiting: int, limit: int) -> None:
         super().__init__(f"{num_waiting} requests are waiting and the limit is {limit}", 1.0)
+
+
+class EngineFailed(HalflineError):
+    """The engine's thread ended with `cause`; only a restart helps."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"the engine stopped: {type(cause).__name__}: {cause}")
+        self.cause = cause
 
 
 class InvariantBroken(HalflineError):

@@ -1,0 +1,24 @@
+"""What an operator may turn about the engine."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """`step_tokens` bounds the rows of one step, and so how long a running sequence waits for its next token
+    while others' prompts are being computed. `max_num_seqs` run at once, `max_waiting` more may queue.
+    """
+
+    step_tokens: int = 256
+    max_num_seqs: int = 256
+    max_waiting: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in ("step_tokens", "max_num_seqs", "max_waiting"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
+        if self.step_tokens < self.max_num_seqs:
+            raise ValueError(
+                f"step_tokens ({self.step_tokens}) is less than max_num_seqs ({self.max_num_seqs}):"
+                " a step could not give every running sequence its next token"
+            )

@@ -1,0 +1,23 @@
+"""Numbers about the engine, for metrics, health pages and receipts."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStats:
+    """A snapshot after a step. The block counts add up to `num_blocks`; the `total_` ones only ever rise.
+
+    held: in the table of a living sequence · cached: idle, but a later prompt may reuse it · blank: empty.
+    """
+
+    num_running: int = 0
+    num_waiting: int = 0
+    num_blocks: int = 0
+    num_held_blocks: int = 0
+    num_cached_blocks: int = 0
+    num_blank_blocks: int = 0
+    total_steps: int = 0
+    total_computed_tokens: int = 0
+    total_reused_tokens: int = 0
+    total_generated_tokens: int = 0
+    total_preemptions: int = 0
