@@ -26,8 +26,8 @@ from halfline.errors import DamagedModel, ModelNotFound
 
 MANIFEST = "halfline.json"
 
-# A plain name, or hf:OWNER/REPO with an optional :FILE. None of them can climb out of the store.
-_NAME = re.compile(r"hf:[\w.-]+/[\w.-]+(:[\w./-]+)?|\w[\w.-]*", re.ASCII)
+# A plain name, or hf:OWNER/REPO with an optional :FILE. No segment starts with a dot, so none can climb out.
+_NAME = re.compile(r"S|hf:S/S(:S(/S)*)?".replace("S", r"\w[\w.-]*"), re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
