@@ -1,0 +1,1 @@
+"""One file per client language: its JSON in, its JSON out, nothing else."""

@@ -1,0 +1,67 @@
+"""Which HTTP status and which error body each of our errors becomes. Nothing else knows HTTP codes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.responses import JSONResponse
+
+from halfline.errors import (
+    BadRequest,
+    BodyTooLarge,
+    HalflineError,
+    NotNow,
+    Overloaded,
+    PromptTooLong,
+    UnknownCompletion,
+    UnsupportedField,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    status: int
+    type: str
+    code: str | None = None
+
+
+_OURS = _Kind(500, "internal_error")
+
+_KINDS: Mapping[type, _Kind] = {
+    BadRequest: _Kind(400, "invalid_request_error"),
+    UnsupportedField: _Kind(400, "invalid_request_error", "unsupported_value"),
+    PromptTooLong: _Kind(400, "invalid_request_error", "context_length_exceeded"),
+    BodyTooLarge: _Kind(413, "invalid_request_error", "body_too_large"),
+    UnknownCompletion: _Kind(404, "not_found_error", "unknown_completion"),
+    NotNow: _Kind(503, "unavailable_error"),
+    Overloaded: _Kind(429, "rate_limit_error", "overloaded"),
+    HalflineError: _OURS,
+}
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error: that of its nearest ancestor in the table, 500 for a stranger."""
+    return _kind(error).status
+
+
+def error_body(error: Exception) -> dict[str, object]:
+    """`{"error": {message, type, param, code}}`; what is our fault is told without its details."""
+    kind = _kind(error)
+    message = "the server failed on this request; its log has the details" if kind is _OURS else str(error)
+    param = error.field if isinstance(error, BadRequest) else None
+    return {"error": {"message": message, "type": kind.type, "param": param, "code": kind.code}}
+
+
+def failure_response(error: Exception) -> JSONResponse:
+    """The whole reply, with Retry-After where waiting helps."""
+    headers = {"Retry-After": str(max(1, round(error.retry_after_s)))} if isinstance(error, NotNow) else None
+    return JSONResponse(error_body(error), status_of(error), headers)
+
+
+def plain_failure(status: int, message: str) -> JSONResponse:
+    """The same body for what the HTTP framework itself refuses: unknown paths and methods."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    return JSONResponse({"error": error}, status)
+
+
+def _kind(error: Exception) -> _Kind:
+    return next((_KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in _KINDS), _OURS)

@@ -1,0 +1,50 @@
+"""Requests being answered, and the two ways they end early: the client leaves, or the server stops."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+from starlette.types import Receive
+
+from halfline.errors import ShuttingDown
+
+T = TypeVar("T")
+
+
+class ClientGone(Exception):
+    """Nobody reads the reply any more, so there is none."""
+
+
+class LiveRequests:
+    """Runs the work of each request and can end all of it."""
+
+    def __init__(self) -> None:
+        self._stopping = asyncio.Event()
+
+    def end_all(self) -> None:
+        """Cancel running work; whoever awaits it sees ShuttingDown. Later work ends at once. Idempotent."""
+        self._stopping.set()
+
+    async def run(self, work: Coroutine[None, None, T], receive: Receive) -> T:
+        """The result of `work`, cancelled and awaited as soon as the client leaves or the server stops.
+
+        The request's body must have been read: from then on `receive` only tells of the disconnect.
+        Raises ClientGone or ShuttingDown in those cases, else what `work` raises.
+        """
+        job = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(_disconnect(receive))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((job, gone, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if job.done():
+                return job.result()
+            raise ShuttingDown() if stopping.done() else ClientGone()
+        finally:
+            for task in (job, gone, stopping):
+                task.cancel()
+            await asyncio.gather(job, gone, stopping, return_exceptions=True)
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

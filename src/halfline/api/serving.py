@@ -1,0 +1,86 @@
+"""The pipeline behind the server: still loading, ready, or failed.
+
+The HTTP server answers from its first moment; the model comes up in a thread beside it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from halfline.errors import EngineDown, Loading
+from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
+from halfline.telemetry.metrics import EngineState, Metrics
+
+
+class Pipeline(Protocol):
+    """What the server needs from `pipeline/`."""
+
+    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
+        """Deltas of all choices as they come; closing the generator cancels the request."""
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """The whole completion; cancelling the caller cancels the request."""
+
+    def receipt(self, request_id: str) -> Receipt | None:
+        """What a finished request cost; None when nothing is remembered of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """What clients may know of the model. `infill_format` None means it knows no infilling tokens."""
+
+    name: str
+    max_context: int
+    infill_format: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Everything that exists once the model is in memory.
+
+    `failure` is the sentence that says why the engine died, None while it lives. `close` frees threads and
+    memory.
+    """
+
+    pipeline: Pipeline
+    model: ServedModel
+    engine_state: Callable[[], EngineState]
+    failure: Callable[[], str | None]
+    close: Callable[[], None]
+
+
+class Serving:
+    """Loads once, hands out what was loaded, closes it. Used from the event loop's thread only."""
+
+    def __init__(self, load: Callable[[], Loaded], metrics: Metrics) -> None:
+        self._load = load
+        self._metrics = metrics
+        self._loaded: Loaded | None = None
+        self._load_failure: Exception | None = None
+
+    async def load(self) -> None:
+        """Run `load` in a thread. What it raises is kept: from then on `loaded` raises EngineDown."""
+        try:
+            self._loaded = await asyncio.to_thread(self._load)
+        except Exception as error:
+            self._load_failure = error
+            raise
+        self._metrics.watch(self._loaded.engine_state)
+
+    @property
+    def loaded(self) -> Loaded:
+        """Raises Loading before the model is there, EngineDown when it cannot or no longer work."""
+        if self._load_failure is not None:
+            raise EngineDown(str(self._load_failure))
+        if self._loaded is None:
+            raise Loading()
+        failure = self._loaded.failure()
+        if failure is not None:
+            raise EngineDown(failure)
+        return self._loaded
+
+    async def close(self) -> None:
+        """Close what was loaded, in a thread: it may wait for the engine's last step."""
+        if self._loaded is not None:
+            await asyncio.to_thread(self._loaded.close)

@@ -1,0 +1,125 @@
+"""Every number that GET /metrics shows.
+
+Knows names, units and buckets. It keeps its own registry, so that two servers in one process count apart.
+Prometheus counters only grow; gauges are read from the engine at the moment somebody asks.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from halfline.request import Receipt
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# Seconds. A keystroke is answered in tens of milliseconds, a cold prompt in seconds.
+_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class EngineState(Protocol):
+    """What the engine holds at one moment."""
+
+    @property
+    def num_running(self) -> int: ...
+
+    @property
+    def num_waiting(self) -> int: ...
+
+    @property
+    def num_held_blocks(self) -> int:
+        """Blocks in the table of a living sequence."""
+
+    @property
+    def num_cached_blocks(self) -> int:
+        """Idle blocks whose content a later prompt may reuse."""
+
+    @property
+    def num_blank_blocks(self) -> int: ...
+
+    @property
+    def total_steps(self) -> int: ...
+
+    @property
+    def total_preemptions(self) -> int: ...
+
+
+class Metrics:
+    """Counts requests and completions, and shows the engine once `watch` was told where to look."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "halfline_requests", "HTTP requests answered.", ("route", "status"), registry=self.registry
+        )
+        self._request_seconds = self._histogram("request", "Time from request to last byte.", ("route",))
+        self._completions = Counter(
+            "halfline_completions", "Choices finished.", ("finish_reason",), registry=self.registry
+        )
+        self._tokens = Counter(
+            "halfline_tokens",
+            "Tokens: prompt tokens reused from the KV cache, prompt tokens computed, tokens generated.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._queue_seconds = self._histogram("queue", "Time a completion waited before its first step.")
+        self._prefill_seconds = self._histogram("prefill", "Time from first step to first token.")
+        self._decode_seconds = self._histogram("decode", "Time from first token to last.")
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """One HTTP request is over. `route` is a pattern, never a path: paths are unbounded."""
+        self._requests.labels(route, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def completed(self, receipt: Receipt) -> None:
+        """One completion is over, however it ended."""
+        for reason in receipt.finish_reasons:
+            self._completions.labels(reason).inc()
+        self._tokens.labels("reused").inc(receipt.num_reused_tokens)
+        self._tokens.labels("computed").inc(receipt.num_computed_tokens)
+        self._tokens.labels("generated").inc(receipt.num_generated_tokens)
+        self._queue_seconds.observe(receipt.queue_ms / 1000)
+        self._prefill_seconds.observe(receipt.prefill_ms / 1000)
+        self._decode_seconds.observe(receipt.decode_ms / 1000)
+
+    def watch(self, state: Callable[[], EngineState]) -> None:
+        """Show what `state` returns at each scrape from now on."""
+        self.registry.register(_EngineCollector(state))
+
+    def exposition(self) -> bytes:
+        """Everything in Prometheus's text format, served with `CONTENT_TYPE`."""
+        return generate_latest(self.registry)
+
+    def _histogram(self, what: str, meaning: str, labels: tuple[str, ...] = ()) -> Histogram:
+        return Histogram(
+            f"halfline_{what}_seconds", meaning, labels, buckets=_BUCKETS, registry=self.registry
+        )
+
+
+class _EngineCollector(Collector):
+    def __init__(self, state: Callable[[], EngineState]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        state = self._state()
+        sequences = GaugeMetricFamily("halfline_sequences", "Sequences in the engine.", labels=("state",))
+        sequences.add_metric(("running",), state.num_running)
+        sequences.add_metric(("waiting",), state.num_waiting)
+        yield sequences
+        blocks = GaugeMetricFamily(
+            "halfline_kv_blocks",
+            "KV blocks: held by a sequence, cached for reuse, or blank.",
+            labels=("state",),
+        )
+        blocks.add_metric(("held",), state.num_held_blocks)
+        blocks.add_metric(("cached",), state.num_cached_blocks)
+        blocks.add_metric(("blank",), state.num_blank_blocks)
+        yield blocks
+        yield CounterMetricFamily("halfline_steps", "Batches run.", state.total_steps)
+        yield CounterMetricFamily(
+            "halfline_preemptions",
+            "Sequences that gave their blocks up and wait again.",
+            state.total_preemptions,
+        )
