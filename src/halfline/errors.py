@@ -16,7 +16,6 @@
     ├── NotNow                  try again later
     │   ├── Loading
     │   ├── ShuttingDown
-    │   ├── EngineDown          the model or its thread failed; only a restart helps
     │   └── Overloaded
     ├── EngineFailed            our fault: the engine's thread has ended, nothing can be computed any more
     └── InvariantBroken         our fault: a check() found its structure inconsistent
@@ -143,13 +142,6 @@ class ShuttingDown(NotNow):
 
     def __init__(self) -> None:
         super().__init__("the server is shutting down", 5.0)
-
-
-class EngineDown(NotNow):
-    """The model could not be loaded, or the thread that runs it died."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the engine is down and the server must be restarted: {reason}", 30.0)
 
 
 class Overloaded(NotNow):

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from halfline.errors import (
     BadRequest,
     BodyTooLarge,
+    EngineFailed,
     HalflineError,
     NotNow,
     Overloaded,
@@ -34,6 +35,7 @@ _KINDS: Mapping[type, _Kind] = {
     UnknownCompletion: _Kind(404, "not_found_error", "unknown_completion"),
     NotNow: _Kind(503, "unavailable_error"),
     Overloaded: _Kind(429, "rate_limit_error", "overloaded"),
+    EngineFailed: _Kind(503, "unavailable_error", "engine_failed"),
     HalflineError: _OURS,
 }
 

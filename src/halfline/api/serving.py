@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from halfline.errors import EngineDown, Loading
+from halfline.errors import EngineFailed, Loading
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
 from halfline.telemetry.metrics import EngineState, Metrics
 
@@ -39,14 +39,14 @@ class ServedModel:
 class Loaded:
     """Everything that exists once the model is in memory.
 
-    `failure` is the sentence that says why the engine died, None while it lives. `close` frees threads and
+    `failure` is what ended the engine, None while it lives. `close` frees threads and
     memory.
     """
 
     pipeline: Pipeline
     model: ServedModel
     engine_state: Callable[[], EngineState]
-    failure: Callable[[], str | None]
+    failure: Callable[[], BaseException | None]
     close: Callable[[], None]
 
 
@@ -60,7 +60,7 @@ class Serving:
         self._load_failure: Exception | None = None
 
     async def load(self) -> None:
-        """Run `load` in a thread. What it raises is kept: from then on `loaded` raises EngineDown."""
+        """Run `load` in a thread. What it raises is kept: from then on `loaded` raises EngineFailed."""
         try:
             self._loaded = await asyncio.to_thread(self._load)
         except Exception as error:
@@ -70,14 +70,14 @@ class Serving:
 
     @property
     def loaded(self) -> Loaded:
-        """Raises Loading before the model is there, EngineDown when it cannot or no longer work."""
+        """Raises Loading before the model is there, EngineFailed when it cannot or no longer work."""
         if self._load_failure is not None:
-            raise EngineDown(str(self._load_failure))
+            raise EngineFailed(self._load_failure)
         if self._loaded is None:
             raise Loading()
         failure = self._loaded.failure()
         if failure is not None:
-            raise EngineDown(failure)
+            raise EngineFailed(failure)
         return self._loaded
 
     async def close(self) -> None:
