@@ -123,8 +123,9 @@ class ReferenceExecutor:
         return self._rms_norm(name, centred) + self._weight(f"{name}.bias")
 
     def _rms_norm(self, name: str, x: Array) -> Array:
-        mean_square = np.square(x).mean(axis=-1, keepdims=True)
-        return x / np.sqrt(mean_square + self._spec.norm_eps) * self._weight(f"{name}.weight")
+        mean_square: Array = np.square(x).mean(axis=-1, keepdims=True)
+        normed: Array = x / np.sqrt(mean_square + self._spec.norm_eps)
+        return normed * self._weight(f"{name}.weight")
 
     def _linear(self, name: str, x: Array) -> Array:
         y: Array = x @ self._weight(f"{name}.weight").astype(np.float64).T
