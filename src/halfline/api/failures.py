@@ -10,6 +10,7 @@ from halfline.errors import (
     BodyTooLarge,
     EngineFailed,
     HalflineError,
+    Loading,
     NotNow,
     Overloaded,
     PromptTooLong,
@@ -57,6 +58,13 @@ def failure_response(error: Exception) -> JSONResponse:
     """The whole reply, with Retry-After where waiting helps."""
     headers = {"Retry-After": str(max(1, round(error.retry_after_s)))} if isinstance(error, NotNow) else None
     return JSONResponse(error_body(error), status_of(error), headers)
+
+
+def health_failure(error: HalflineError) -> JSONResponse:
+    """503 in llama-server's words, which editors look for: "Loading model" while it loads."""
+    message = "Loading model" if isinstance(error, Loading) else str(error)
+    body = {"error": {"code": 503, "message": message, "type": "unavailable_error"}}
+    return JSONResponse(body, 503)
 
 
 def plain_failure(status: int, message: str) -> JSONResponse:

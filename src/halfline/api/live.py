@@ -1,7 +1,7 @@
 """Requests being answered, and the two ways they end early: the client leaves, or the server stops."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from starlette.types import Receive
@@ -25,7 +25,7 @@ class LiveRequests:
         """Cancel running work; whoever awaits it sees ShuttingDown. Later work ends at once. Idempotent."""
         self._stopping.set()
 
-    async def run(self, work: Coroutine[None, None, T], receive: Receive) -> T:
+    async def run(self, work: Awaitable[T], receive: Receive) -> T:
         """The result of `work`, cancelled and awaited as soon as the client leaves or the server stops.
 
         The request's body must have been read: from then on `receive` only tells of the disconnect.

@@ -4,6 +4,7 @@ The HTTP server answers from its first moment; the model comes up in a thread be
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +12,8 @@ from typing import Protocol
 from halfline.errors import EngineFailed, Loading
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
 from halfline.telemetry.metrics import EngineState, Metrics
+
+_log = logging.getLogger(__name__)
 
 
 class Pipeline(Protocol):
@@ -49,6 +52,10 @@ class Loaded:
     failure: Callable[[], BaseException | None]
     close: Callable[[], None]
 
+    def engine_failed(self) -> EngineFailed:
+        """The error to raise for work that the engine lost."""
+        return EngineFailed(self.failure() or RuntimeError("it left no reason"))
+
 
 class Serving:
     """Loads once, hands out what was loaded, closes it. Used from the event loop's thread only."""
@@ -60,13 +67,14 @@ class Serving:
         self._load_failure: Exception | None = None
 
     async def load(self) -> None:
-        """Run `load` in a thread. What it raises is kept: from then on `loaded` raises EngineFailed."""
+        """Run `load` in a thread. What it raises is logged and kept: `loaded` raises EngineFailed from then on."""
         try:
             self._loaded = await asyncio.to_thread(self._load)
         except Exception as error:
+            _log.exception("model not loaded")
             self._load_failure = error
-            raise
-        self._metrics.watch(self._loaded.engine_state)
+        else:
+            self._metrics.watch(self._loaded.engine_state)
 
     @property
     def loaded(self) -> Loaded:

@@ -1,0 +1,68 @@
+"""The HTTP application: routes, layers around them, and the model's life beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from halfline.api.body import BodyLimit
+from halfline.api.completions import completions_router
+from halfline.api.failures import failure_response, plain_failure
+from halfline.api.live import LiveRequests
+from halfline.api.observed import Observed
+from halfline.api.options import ApiOptions
+from halfline.api.serving import Loaded, Serving
+from halfline.api.status import status_router
+from halfline.errors import HalflineError
+from halfline.telemetry.metrics import Metrics
+
+
+def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveRequests | None = None) -> FastAPI:
+    """An application that answers at once, and serves completions once `load`, run in a thread, returned.
+
+    `live` lets the caller end running requests before the server closes.
+    """
+    metrics = Metrics()
+    serving = Serving(load, metrics)
+    live = live or LiveRequests()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loading = asyncio.ensure_future(serving.load())
+        yield
+        live.end_all()
+        # A load cannot be interrupted, and what it returns must be closed.
+        await loading
+        await serving.close()
+
+    # No documentation pages: they load scripts from elsewhere. /openapi.json stays.
+    app = FastAPI(
+        title="halfline", version=version("halfline"), lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    app.add_exception_handler(HalflineError, _on_halfline_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.include_router(completions_router(serving, live, metrics, options))
+    app.include_router(status_router(serving, metrics))
+    # The last added is the outermost.
+    app.add_middleware(BodyLimit, max_bytes=options.max_body_bytes)
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=options.cors_origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Observed, metrics=metrics)
+    return app
+
+
+async def _on_halfline_error(request: Request, error: Exception) -> Response:
+    return failure_response(error)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """Unknown paths and methods, in the same shape as every other failure."""
+    assert isinstance(error, HTTPException)
+    return plain_failure(error.status_code, f"{error.detail}: {request.method} {request.url.path[:200]}")

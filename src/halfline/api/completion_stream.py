@@ -1,0 +1,101 @@
+"""A completion sent event by event, from the first delta to [DONE].
+
+start        waits for the first delta, so that a request that fails before it gets an HTTP status
+__call__     sends it and the rest
+the end      usage where asked for, then [DONE]; a stream cut short says so in its last events
+"""
+
+from collections.abc import AsyncGenerator
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from halfline.api import sse
+from halfline.api.accounts import account
+from halfline.api.dialects.openai_body import CompletionCall
+from halfline.api.dialects.openai_reply import ChunkWriter
+from halfline.api.failures import error_body
+from halfline.api.live import ClientGone, LiveRequests
+from halfline.api.merge import merged
+from halfline.api.serving import Loaded
+from halfline.errors import ShuttingDown
+from halfline.request import ChoiceDelta
+from halfline.telemetry.metrics import Metrics
+
+
+class CompletionStream(Response):
+    """The reply to a streamed call. Once started it must be called, or its generator closed by `aclose`."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        call: CompletionCall,
+        writer: ChunkWriter,
+        loaded: Loaded,
+        live: LiveRequests,
+        metrics: Metrics,
+    ) -> None:
+        # Proxies that buffer would hold ghost text back until its end.
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "X-Cache": "miss"}
+        self.status_code = 200
+        self.background = None
+        self.init_headers(headers)
+        del self.headers["content-length"]
+        self._call = call
+        self._writer = writer
+        self._loaded = loaded
+        self._live = live
+        self._metrics = metrics
+        self._deltas = merged([loaded.pipeline.stream(request) for request in call.requests])
+        self._first: tuple[int, ChoiceDelta] | None = None
+
+    async def start(self, receive: Receive) -> None:
+        """Wait for the first delta. Raises what the pipeline refuses with, ClientGone and ShuttingDown."""
+        try:
+            self._first = await self._live.run(anext(self._deltas), receive)
+        except BaseException:
+            await self._close()
+            raise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            await self._live.run(self._send_deltas(send), receive)
+            closing = self._usage()
+        except ClientGone:
+            return
+        except ShuttingDown:
+            closing = b"".join(sse.event(chunk) for chunk in self._writer.endings("cancelled"))
+        finally:
+            await self._close()
+        await _send(send, closing + sse.DONE)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_deltas(self, send: Send) -> None:
+        failed = False
+        async for position, delta in self._all_deltas():
+            failed = failed or delta.finish_reason == "failed"
+            await _send(send, sse.event(self._writer.chunk(position, delta)))
+        if failed:
+            await _send(send, sse.event(error_body(self._loaded.engine_failed())))
+
+    async def _all_deltas(self) -> AsyncGenerator[tuple[int, ChoiceDelta], None]:
+        if self._first is not None:
+            yield self._first
+        async for arrival in self._deltas:
+            yield arrival
+
+    def _usage(self) -> bytes:
+        if not self._call.includes_usage:
+            return b""
+        receipts = [self._loaded.pipeline.receipt(request.id) for request in self._call.requests]
+        return sse.event(self._writer.usage([receipt for receipt in receipts if receipt is not None]))
+
+    async def _close(self) -> None:
+        await self._deltas.aclose()
+        account(self._call, self._loaded.pipeline, self._metrics)
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

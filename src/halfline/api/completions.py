@@ -1,0 +1,98 @@
+"""POST /v1/completions and GET /v1/completions/{id}/why.
+
+Knows the order of things: read, understand, generate while the client listens, account, reply. What fields mean
+is the dialect's, what errors mean is `failures`'.
+"""
+
+import asyncio
+import dataclasses
+import time
+import uuid
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from halfline.api.accounts import account
+from halfline.api.completion_stream import CompletionStream
+from halfline.api.dialects.openai_body import CompletionBody, CompletionCall, read_completion_call
+from halfline.api.dialects.openai_reply import ChunkWriter, completion_object
+from halfline.api.live import LiveRequests
+from halfline.api.options import ApiOptions
+from halfline.api.serving import Loaded, Pipeline, Serving
+from halfline.errors import UnknownCompletion
+from halfline.request import Completion, Receipt
+from halfline.telemetry.metrics import Metrics
+
+_BODY_SCHEMA = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": CompletionBody.model_json_schema()}},
+    }
+}
+
+
+def completions_router(
+    serving: Serving, live: LiveRequests, metrics: Metrics, options: ApiOptions
+) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/v1/completions", openapi_extra=_BODY_SCHEMA)
+    async def create_completion(request: Request) -> Response:
+        """Complete one or more prompts, as one JSON object or as a stream of events."""
+        body = await request.body()
+        loaded = serving.loaded
+        call = read_completion_call(body, f"cmpl-{uuid.uuid4().hex}", options)
+        created = int(time.time())
+        if call.streams:
+            writer = ChunkWriter(call, loaded.model.name, created)
+            stream = CompletionStream(call, writer, loaded, live, metrics)
+            await stream.start(request.receive)
+            return stream
+        try:
+            completions = await live.run(_complete_all(loaded.pipeline, call), request.receive)
+        finally:
+            account(call, loaded.pipeline, metrics)
+        _check_whole(completions, loaded)
+        reply = completion_object(call, completions, loaded.model.name, created)
+        timing = _server_timing([completion.receipt for completion in completions])
+        return JSONResponse(reply, headers={"X-Cache": "miss", "Server-Timing": timing})
+
+    @router.get("/v1/completions/{completion_id}/why")
+    async def why(completion_id: str) -> Response:
+        """Where the milliseconds and tokens of a finished completion went."""
+        receipt = serving.loaded.pipeline.receipt(completion_id)
+        if receipt is None:
+            raise UnknownCompletion(completion_id[:100])
+        return JSONResponse(
+            {field.name: getattr(receipt, field.name) for field in dataclasses.fields(receipt)}
+        )
+
+    return router
+
+
+async def _complete_all(pipeline: Pipeline, call: CompletionCall) -> list[Completion]:
+    """All prompts at once; the first failure ends the others and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(pipeline.complete(request)) for request in call.requests]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _check_whole(completions: Sequence[Completion], loaded: Loaded) -> None:
+    """Raises EngineFailed when a choice was lost on the way: half an answer must not look like a whole one."""
+    if any(choice.finish_reason == "failed" for completion in completions for choice in completion.choices):
+        raise loaded.engine_failed()
+
+
+def _server_timing(receipts: Sequence[Receipt]) -> str:
+    """The slowest prompt of each phase, in milliseconds; shown by browsers' and editors' network views."""
+    phases = {
+        "queue": max(receipt.queue_ms for receipt in receipts),
+        "prefill": max(receipt.prefill_ms for receipt in receipts),
+        "decode": max(receipt.decode_ms for receipt in receipts),
+        "total": max(receipt.total_ms for receipt in receipts),
+    }
+    return ", ".join(f"{name};dur={duration:.2f}" for name, duration in phases.items())

@@ -1,0 +1,46 @@
+"""What a client, a load balancer or Prometheus asks about the server itself."""
+
+import time
+
+from fastapi import APIRouter
+from starlette.responses import JSONResponse, Response
+
+from halfline.api.failures import health_failure
+from halfline.api.serving import Serving
+from halfline.errors import HalflineError
+from halfline.telemetry.metrics import CONTENT_TYPE, Metrics
+
+
+def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
+    router = APIRouter()
+    started = int(time.time())
+
+    @router.get("/health")
+    async def health() -> Response:
+        """200 once completions are served, 503 while the model loads and after the engine failed."""
+        try:
+            _ = serving.loaded
+        except HalflineError as error:
+            return health_failure(error)
+        return JSONResponse({"status": "ok"})
+
+    @router.get("/v1/models")
+    async def models() -> Response:
+        """The one model served here; whatever name a client sends, this one answers."""
+        model = serving.loaded.model
+        card = {
+            "id": model.name,
+            "object": "model",
+            "created": started,
+            "owned_by": "halfline",
+            "max_model_len": model.max_context,
+            "infill_format": model.infill_format,
+        }
+        return JSONResponse({"object": "list", "data": [card]})
+
+    @router.get("/metrics")
+    async def exposition() -> Response:
+        """Everything that is counted, in Prometheus's text format."""
+        return Response(metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    return router

@@ -1,0 +1,163 @@
+"""A pipeline that needs no model: it answers with letters, and remembers who was still reading."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from halfline.api.app import create_app
+from halfline.api.live import LiveRequests
+from halfline.api.options import ApiOptions
+from halfline.api.serving import Loaded, ServedModel
+from halfline.engine.stats import EngineStats
+from halfline.request import (
+    Choice,
+    ChoiceDelta,
+    Completion,
+    CompletionRequest,
+    Document,
+    FinishReason,
+    Receipt,
+    TokenLogprob,
+)
+
+
+@dataclass
+class FakePipeline:
+    """Token number t of every choice is the letter abcdef…[t]; choice c's tokens have logprob -(c + 1).
+
+    `gate` holds generation after the first token until it is set. `refusal` is raised before the first delta.
+    `fails` ends every choice with "failed" after one token.
+    """
+
+    gate: asyncio.Event | None = None
+    refusal: Exception | None = None
+    fails: bool = False
+    requests: list[CompletionRequest] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
+        self.requests.append(request)
+        if self.refusal is not None:
+            raise self.refusal
+        finished = False
+        try:
+            for token in range(request.max_tokens):
+                if token == 1 and self.gate is not None:
+                    await self.gate.wait()
+                for index in range(request.num_choices):
+                    yield self._delta(request, index, token)
+                if self.fails:
+                    break
+            finished = True
+        finally:
+            if not finished:
+                self.cancelled.append(request.id)
+            self._keep_receipt(request, self._finish(request) if finished else "cancelled")
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        deltas = [delta async for delta in self.stream(request)]
+        choices = []
+        for index in range(request.num_choices):
+            own = [delta for delta in deltas if delta.index == index]
+            wants_logprobs = request.params.logprobs is not None
+            choices.append(
+                Choice(
+                    index=index,
+                    text="".join(delta.text for delta in own),
+                    token_ids=tuple(token for delta in own for token in delta.token_ids),
+                    finish_reason=self._finish(request),
+                    logprobs=tuple(t for d in own for t in d.logprobs or ()) if wants_logprobs else None,
+                )
+            )
+        return Completion(request.id, tuple(choices), self.receipts[request.id])
+
+    def receipt(self, request_id: str) -> Receipt | None:
+        return self.receipts.get(request_id)
+
+    def _finish(self, request: CompletionRequest) -> FinishReason:
+        return "failed" if self.fails else "length"
+
+    def _delta(self, request: CompletionRequest, index: int, token: int) -> ChoiceDelta:
+        letter = chr(ord("a") + token % 26)
+        logprobs = None
+        if request.params.logprobs is not None:
+            top = tuple((n, chr(ord("A") + n), -1.5 - n) for n in range(request.params.logprobs))
+            logprobs = (TokenLogprob(token, letter, -1.0 - index, top),)
+        is_last = self.fails or token == request.max_tokens - 1
+        return ChoiceDelta(index, letter, (token,), logprobs, self._finish(request) if is_last else None)
+
+    def _keep_receipt(self, request: CompletionRequest, reason: FinishReason) -> None:
+        prompt = request.prompt
+        num_prompt_tokens = len(prompt.prefix) if isinstance(prompt, Document) else len(prompt)
+        self.receipts[request.id] = Receipt(
+            request_id=request.id,
+            num_prompt_tokens=num_prompt_tokens,
+            num_reused_tokens=num_prompt_tokens // 2,
+            num_computed_tokens=num_prompt_tokens - num_prompt_tokens // 2,
+            num_generated_tokens=request.max_tokens * request.num_choices,
+            queue_ms=1.0,
+            prefill_ms=2.0,
+            decode_ms=3.0,
+            total_ms=6.0,
+            finish_reasons=(reason,) * request.num_choices,
+        )
+
+
+@dataclass
+class Stage:
+    """A running application around a fake pipeline; tests turn its knobs between requests."""
+
+    pipeline: FakePipeline
+    app: FastAPI
+    client: httpx.AsyncClient
+    live: LiveRequests
+    failure: BaseException | None = None
+    num_closed: int = 0
+
+    async def complete(self, **body: object) -> httpx.Response:
+        return await self.client.post("/v1/completions", json={"model": "any", **body})
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def on_stage() -> Callable[..., object]:
+    """`async with on_stage(options, load=...) as stage`: the application with its lifespan, loaded."""
+
+    @asynccontextmanager
+    async def stage(
+        options: ApiOptions | None = None, load: Callable[[], Loaded] | None = None
+    ) -> AsyncIterator[Stage]:
+        pipeline, live = FakePipeline(), LiveRequests()
+
+        def close() -> None:
+            scene.num_closed += 1
+
+        def load_fake() -> Loaded:
+            return Loaded(
+                pipeline=pipeline,
+                model=ServedModel(name="letters", max_context=512, infill_format="letters"),
+                engine_state=lambda: EngineStats(num_running=1, num_held_blocks=2, num_cached_blocks=3),
+                failure=lambda: scene.failure,
+                close=close,
+            )
+
+        app = create_app(load or load_fake, options or ApiOptions(), live)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://halfline") as client:
+            scene = Stage(pipeline, app, client, live)
+            async with app.router.lifespan_context(app):
+                while load is None and (await client.get("/health")).status_code != 200:
+                    await asyncio.sleep(0)
+                yield scene
+
+    return stage
