@@ -1,0 +1,189 @@
+"""Every setting, from a TOML file, the environment and the command line, as one frozen object.
+
+A command-line flag wins over the environment, the environment over the file, the file over the default. The names
+are the packages' own: `engine.step_tokens` is `step_tokens` of engine/options.py, written so in the file's
+`[engine]` table, and HALFLINE_ENGINE__STEP_TOKENS in the environment. A name nobody knows is an error.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, get_origin
+
+import platformdirs
+from pydantic import ByteSize, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from halfline.api.options import ApiOptions
+from halfline.engine.options import EngineOptions
+from halfline.errors import BadSettings
+from halfline.pipeline.options import PipelineOptions
+from halfline.telemetry.options import TelemetryOptions
+
+PREFIX = "HALFLINE_"
+
+FILE_NAME = "settings.toml"
+
+
+class Settings(BaseSettings):
+    """Made by `load_settings`; the packages get their part of it, nobody gets it whole."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid"
+    )
+
+    data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("halfline"))
+    """Models and databases. By default the system's place for a user's data."""
+
+    cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path("halfline"))
+    """What may be lost. By default the system's place for a user's caches."""
+
+    model: str = "smollm2-135m"
+    """A stored model's name, or a path to a GGUF file or a folder of Hugging Face files."""
+
+    kv_bytes: ByteSize | None = None
+    """Memory for the KV cache, such as `512MiB`. Left out: a quarter of the available memory, at most 1 GiB."""
+
+    threads: int | None = Field(None, ge=1)
+    """Threads that compute. Left out: as many as this process may use cores."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. One that others can reach also needs `insecure_open`."""
+
+    port: int = Field(8117, ge=0, le=65535)
+    """Port to listen on; 0 takes any free one."""
+
+    insecure_open: bool = False
+    """Listen on addresses that others can reach, without keys: everyone who reaches the port may use it."""
+
+    api: ApiOptions = ApiOptions()
+    engine: EngineOptions = EngineOptions()
+    pipeline: PipelineOptions = PipelineOptions()
+    telemetry: TelemetryOptions = TelemetryOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_lists(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The environment has no lists: there their entries are separated by commas."""
+        for table, field in cls.model_fields.items():
+            given = values.get(table)
+            if is_dataclass(field.annotation) and isinstance(given, dict):
+                for inner in dataclass_fields(field.annotation):
+                    text = given.get(inner.name)
+                    if get_origin(inner.type) is tuple and isinstance(text, str):
+                        given[inner.name] = tuple(entry.strip() for entry in text.split(",") if entry.strip())
+        return values
+
+
+def load_settings(flags: Mapping[str, object], file: Path | None = None) -> Settings:
+    """Everything the user said, checked.
+
+    `flags` holds what the command line named, by dotted name; None values were not named. `file` None reads
+    settings.toml of the data directory where there is one. Raises BadSettings.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    values = _file_values(file, given)
+
+    class Layered(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=values)
+
+    _refuse_unknown_environment()
+    try:
+        return Layered(**_nested(given))
+    except ValidationError as error:
+        raise _bad_settings(error) from error
+
+
+def known_keys() -> tuple[str, ...]:
+    """Every setting's dotted name, in the order they are documented."""
+    names = []
+    for name, field in Settings.model_fields.items():
+        if is_dataclass(field.annotation):
+            names += [f"{name}.{inner.name}" for inner in dataclass_fields(field.annotation)]
+        else:
+            names.append(name)
+    return tuple(names)
+
+
+def environment_name(key: str) -> str:
+    """HALFLINE_ENGINE__STEP_TOKENS for engine.step_tokens."""
+    return PREFIX + key.replace(".", "__").upper()
+
+
+def _file_values(file: Path | None, given: Mapping[str, object]) -> dict[str, Any]:
+    if file is None:
+        data_dir = given.get("data_dir") or os.environ.get(environment_name("data_dir"))
+        file = Path(str(data_dir)) if data_dir else platformdirs.user_data_path("halfline")
+        file = file / FILE_NAME
+        if not file.exists():
+            return {}
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSettings(f"the settings file {file} cannot be read: {error}") from error
+    known = known_keys()
+    tables = {key.split(".")[0] for key in known if "." in key}
+    for key in _dotted(values):
+        # A table's name with a plain value is known, and of the wrong type.
+        if key not in known and key not in tables:
+            raise BadSettings(f"{file}: unknown setting `{key}`{_nearest(key, known)}")
+    return values
+
+
+def _dotted(values: Mapping[str, object]) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name
+
+
+def _refuse_unknown_environment() -> None:
+    known = {environment_name(key): key for key in known_keys()}
+    for name in os.environ:
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            raise BadSettings(f"unknown setting {name} in the environment{_nearest(name.upper(), known)}")
+
+
+def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _nested(given: Mapping[str, object]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in given.items():
+        *tables, name = key.split(".")
+        inner = nested
+        for table in tables:
+            inner = inner.setdefault(table, {})
+        inner[name] = value
+    return nested
+
+
+def _bad_settings(error: ValidationError) -> BadSettings:
+    """Pydantic's first complaint: which setting, its value, what was expected."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return BadSettings(f"{key}: {message}")
+    return BadSettings(f"{key} is {first['input']!r}: {message[0].lower()}{message[1:]}")

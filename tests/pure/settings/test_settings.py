@@ -1,0 +1,134 @@
+"""What wins over what, and what a user is told about a mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from halfline.errors import BadSettings
+from halfline.settings import Settings, environment_name, known_keys, load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only what a test sets is set; the data directory is empty."""
+    for key in known_keys():
+        monkeypatch.delenv(environment_name(key), raising=False)
+    monkeypatch.setenv("HALFLINE_DATA_DIR", str(tmp_path / "data"))
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "my.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_without_file_environment_or_flags_every_setting_has_its_default() -> None:
+    settings = load_settings({})
+    assert settings.port == 8117
+    assert settings.host == "127.0.0.1"
+    assert settings.kv_bytes is None
+    assert settings.engine.step_tokens == Settings.model_fields["engine"].default.step_tokens
+
+
+def test_a_flag_wins_over_the_environment_which_wins_over_the_file_which_wins_over_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, "port = 1\n[engine]\nstep_tokens = 300\nmax_waiting = 7\n")
+    assert load_settings({}, file).port == 1
+    monkeypatch.setenv("HALFLINE_PORT", "2")
+    monkeypatch.setenv("HALFLINE_ENGINE__STEP_TOKENS", "400")
+    settings = load_settings({}, file)
+    assert settings.port == 2
+    assert settings.engine.step_tokens == 400
+    assert settings.engine.max_waiting == 7, "the environment replaces one setting, not its table"
+    settings = load_settings({"port": 3, "host": None, "engine.step_tokens": 500}, file)
+    assert (settings.port, settings.engine.step_tokens, settings.engine.max_waiting) == (3, 500, 7)
+
+
+def test_the_data_directory_s_settings_file_is_read_when_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "settings.toml").write_text("port = 5\n")
+    assert load_settings({}).port == 5
+    assert load_settings({}, written(tmp_path, "")).port == 8117
+    assert load_settings({"data_dir": tmp_path}).port == 8117
+
+
+def test_sizes_may_be_written_with_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALFLINE_KV_BYTES", "512MiB")
+    assert load_settings({}).kv_bytes == 512 * 1024 * 1024
+
+
+def test_a_list_can_be_given_in_the_file_and_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, '[api]\ncors_origins = ["https://a.example"]\n')
+    assert load_settings({}, file).api.cors_origins == ("https://a.example",)
+    monkeypatch.setenv("HALFLINE_API__CORS_ORIGINS", "https://b.example, https://c.example")
+    assert load_settings({}, file).api.cors_origins == ("https://b.example", "https://c.example")
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown", "nearest"),
+    [
+        ("prot = 1", "prot", "port"),
+        ("[engine]\nstep_token = 1", "engine.step_token", "engine.step_tokens"),
+        ("[engin]\nstep_tokens = 1", "engin.step_tokens", "engine.step_tokens"),
+        ("[api.limits]\nx = 1", "api.limits", None),
+    ],
+)
+def test_an_unknown_key_in_the_file_is_an_error_that_names_the_nearest_known_one(
+    tmp_path: Path, text: str, unknown: str, nearest: str | None
+) -> None:
+    with pytest.raises(BadSettings) as caught:
+        load_settings({}, written(tmp_path, text))
+    assert f"`{unknown}`" in str(caught.value)
+    assert nearest is None or f"did you mean {nearest}?" in str(caught.value)
+
+
+def test_an_unknown_variable_is_an_error_that_names_the_nearest_known_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HALFLINE_KV_BYTE", "1")
+    with pytest.raises(BadSettings, match=r"HALFLINE_KV_BYTE in .* did you mean HALFLINE_KV_BYTES\?"):
+        load_settings({})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('port = "many"', "port is 'many': input should be a valid integer"),
+        ("port = 70000", "port is 70000: input should be less than or equal to 65535"),
+        ('[engine]\nstep_tokens = "x"', "engine.step_tokens is 'x': input should be a valid integer"),
+        ('[telemetry]\nlog_level = "loud"', "telemetry.log_level is 'loud': input should be 'debug'"),
+        ("engine = 3", "engine is 3: input should be"),
+        ("[engine]\nstep_tokens = 0", "step_tokens is 0, it must be at least 1"),
+        ("[api]\ngrace_s = -1", "api: grace_s is -1"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_setting_value_and_what_was_expected(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    with pytest.raises(BadSettings) as caught:
+        load_settings({}, written(tmp_path, text))
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"[engine"])
+def test_a_file_that_is_no_toml_is_an_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "broken.toml"
+    file.write_bytes(content)
+    with pytest.raises(BadSettings, match=r"broken\.toml"):
+        load_settings({}, file)
+
+
+def test_a_named_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match=r"absent\.toml"):
+        load_settings({}, tmp_path / "absent.toml")
+
+
+def test_settings_cannot_be_changed() -> None:
+    settings = load_settings({})
+    with pytest.raises(ValueError, match="frozen"):
+        settings.port = 1
