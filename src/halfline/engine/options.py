@@ -5,13 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """`step_tokens` bounds the rows of one step, and so how long a running sequence waits for its next token
-    while others' prompts are being computed. `max_num_seqs` run at once, `max_waiting` more may queue.
-    """
+    """How much runs at once."""
 
     step_tokens: int = 256
+    """Most rows of one step, and so how long a running sequence waits for its next token while others' prompts
+    are being computed."""
+
     max_num_seqs: int = 256
+    """Most sequences that run at once; not more than `step_tokens`, or one could miss its turn."""
+
     max_waiting: int = 1024
+    """Most sequences that wait for their turn; more are refused with 429."""
 
     def __post_init__(self) -> None:
         for name in ("step_tokens", "max_num_seqs", "max_waiting"):

@@ -1,7 +1,7 @@
 """One request from `CompletionRequest` to `Completion`: prompt, engine, text, receipt."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from halfline.engine.handle import EngineHandle
 from halfline.model.spec import ModelSpec
@@ -23,7 +23,7 @@ class CompletionPipeline:
     ) -> None:
         raise NotImplementedError
 
-    def stream(self, request: CompletionRequest) -> AsyncIterator[ChoiceDelta]:
+    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
         """The request's text as it comes, choices interleaved; each choice ends with one delta that has a
         finish_reason.
 

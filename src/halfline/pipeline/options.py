@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
-    """`prefix_tokens` and `suffix_tokens` bound the editor mode's window around the cursor: the biggest lever on
-    latency. `kept_receipts` of the latest requests can be asked for.
-    """
+    """The editor mode's window is the biggest lever on latency."""
 
     prefix_tokens: int = 1024
+    """Most tokens before the cursor that the model sees in editor mode."""
+
     suffix_tokens: int = 256
+    """Most tokens behind the cursor that the model sees in editor mode."""
+
     kept_receipts: int = 1024
+    """How many of the latest completions can be asked for by `GET /v1/completions/{id}/why`."""
 
     def __post_init__(self) -> None:
         if self.prefix_tokens < 64:
