@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from halfline.errors import EngineFailed, Loading
+from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
+from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import EngineState, Metrics
 
 _log = logging.getLogger(__name__)
@@ -70,6 +71,9 @@ class Serving:
         """Run `load` in a thread. What it raises is logged and kept: `loaded` raises EngineFailed from then on."""
         try:
             self._loaded = await asyncio.to_thread(self._load)
+        except HalflineError as error:
+            _log.error("model not loaded", extra=fields(reason=str(error)))
+            self._load_failure = error
         except Exception as error:
             _log.exception("model not loaded")
             self._load_failure = error

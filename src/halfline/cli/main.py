@@ -2,4 +2,16 @@
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+from halfline.cli.complete import complete
+from halfline.cli.serve import serve
+from halfline.cli.settings import settings_app
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command()(serve)
+app.command()(complete)
+app.add_typer(settings_app, name="settings")
+
+
+@app.callback()
+def halfline() -> None:
+    """A private code-completion server that answers before the next keystroke."""

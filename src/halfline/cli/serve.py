@@ -1,0 +1,39 @@
+"""`halfline serve`: the model behind HTTP, until told to stop."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halfline.cli.exits import one_sentence
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 unless said.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 8117 unless said, 0 takes any.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads that compute; all cores unless said.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where models lie.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="A TOML file, see docs/settings.md.")] = None,
+    insecure_open: Annotated[
+        bool | None,
+        typer.Option("--insecure-open", help="Listen beyond this machine although no keys are asked for."),
+    ] = None,
+) -> None:
+    """Serve completions over HTTP."""
+    flags = {
+        "host": host,
+        "port": port,
+        "model": model,
+        "threads": threads,
+        "data_dir": data_dir,
+        "insecure_open": insecure_open,
+    }
+    with one_sentence():
+        # Start-up time: `halfline --help` needs neither HTTP nor a model.
+        from halfline.cli.serving import run_server
+        from halfline.settings import load_settings
+
+        run_server(load_settings(flags, settings))

@@ -1,0 +1,36 @@
+"""`halfline settings`: what is set, and what could be."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halfline.cli.exits import one_sentence
+
+settings_app = typer.Typer(no_args_is_help=True, help="Show the settings in force, or document them all.")
+
+
+@settings_app.command()
+def show(
+    settings: Annotated[Path | None, typer.Option(help="A TOML file instead of the usual one.")] = None,
+) -> None:
+    """Every setting and the value it has here."""
+    with one_sentence():
+        # Start-up time: `halfline --help` needs no settings.
+        from halfline.settings import known_keys, load_settings
+
+        known = load_settings({}, settings)
+        for key in known_keys():
+            value: object = known
+            for name in key.split("."):
+                value = getattr(value, name)
+            print(f"{key} = {value}")
+
+
+@settings_app.command()
+def doc() -> None:
+    """docs/settings.md, made from the code."""
+    # Start-up time: `halfline --help` needs no settings.
+    from halfline.cli.settings_doc import settings_page
+
+    print(settings_page(), end="")
