@@ -1,6 +1,6 @@
 """Which HTTP status and which error body each of our errors becomes. Nothing else knows HTTP codes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.responses import JSONResponse
@@ -44,6 +44,11 @@ _KINDS: Mapping[type, _Kind] = {
 def status_of(error: Exception) -> int:
     """The HTTP status of an error: that of its nearest ancestor in the table, 500 for a stranger."""
     return _kind(error).status
+
+
+def known_statuses() -> Sequence[tuple[int, str]]:
+    """(HTTP status, error type) of every failure of ours, for the documentation's check."""
+    return [(kind.status, kind.type) for kind in _KINDS.values()]
 
 
 def error_body(error: Exception) -> dict[str, object]:
