@@ -1,12 +1,28 @@
 """One request from `CompletionRequest` to `Completion`: prompt, engine, text, receipt."""
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 
-from halfline.engine.handle import EngineHandle
+from halfline.engine.handle import EngineHandle, Generation
+from halfline.engine.sequence import Progress, Work
+from halfline.errors import BadRequest
 from halfline.model.spec import ModelSpec
 from halfline.pipeline.options import PipelineOptions
-from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
+from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
+from halfline.pipeline.prompt import Prompt, PromptBuilder
+from halfline.pipeline.receipts import Receipts, Trace
+from halfline.request import (
+    Choice,
+    ChoiceDelta,
+    Completion,
+    CompletionRequest,
+    Receipt,
+    TokenLogprob,
+)
+from halfline.sampling.reader import Reader, TextFilter
+from halfline.sampling.sampler import Sampler, Scored
+from halfline.sampling.stop import StopStrings
+from halfline.text.detokenizer import Detokenizer
 from halfline.text.tokenizer import Tokenizer
 
 
@@ -21,9 +37,14 @@ class CompletionPipeline:
         options: PipelineOptions,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        raise NotImplementedError
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._vocab_size = spec.vocab_size
+        self._clock = clock
+        self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
+        self._receipts = Receipts(options.kept_receipts)
 
-    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
         """The request's text as it comes, choices interleaved; each choice ends with one delta that has a
         finish_reason.
 
@@ -33,14 +54,121 @@ class CompletionPipeline:
         Raises before the first delta: BadRequest and its kinds (PromptTooLong, UnencodableText), NotNow
         (Overloaded, shutting down), EngineFailed.
         """
-        raise NotImplementedError
+        started_at = self._clock()
+        self._check_bias(request)
+        prompt = await self._prompts.build(request)
+        prompt_ms = (self._clock() - started_at) * 1e3
+        generation = self._engine.submit(
+            [self._work(request, prompt, index) for index in range(request.num_choices)]
+        )
+        try:
+            async for delta in self._deltas(request, prompt, generation):
+                yield delta
+        finally:
+            generation.cancel()
+            self._receipts.keep(
+                Trace(
+                    request.id,
+                    len(prompt.token_ids),
+                    request.num_choices,
+                    {**prompt.ledger, "prompt_ms": prompt_ms},
+                    generation,
+                    (self._clock() - started_at) * 1e3,
+                )
+            )
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """The whole answer at once. Raises as `stream` does before its first delta."""
-        raise NotImplementedError
+        deltas: list[list[ChoiceDelta]] = [[] for _ in range(request.num_choices)]
+        async for delta in self.stream(request):
+            deltas[delta.index].append(delta)
+        receipt = self._receipts.find(request.id)
+        assert receipt is not None  # kept when the stream ended, just above
+        return Completion(request.id, tuple(_joined(each) for each in deltas), receipt)
 
     def receipt(self, request_id: str) -> Receipt | None:
         """The receipt of a request that has ended, cancelled and failed ones too; None when it is unknown, still
         running, or more than `options.kept_receipts` ended since.
         """
-        raise NotImplementedError
+        return self._receipts.find(request_id)
+
+    def _check_bias(self, request: CompletionRequest) -> None:
+        for token_id in request.params.logit_bias:
+            if not 0 <= token_id < self._vocab_size:
+                raise BadRequest(
+                    f"`logit_bias` names token {token_id}, the vocabulary has {self._vocab_size}",
+                    "logit_bias",
+                )
+
+    def _work(self, request: CompletionRequest, prompt: Prompt, index: int) -> Work:
+        filters: list[TextFilter] = []
+        if request.params.stop:
+            filters.append(StopStrings(request.params.stop))
+        if prompt.rest_of_line.strip():
+            filters.append(SuffixOverlap(prompt.rest_of_line))
+        return Work(
+            prompt_ids=prompt.token_ids,
+            max_new_tokens=prompt.max_new_tokens,
+            sampler=Sampler(request.params, prompt.token_ids, stream=index),
+            reader=Reader(Detokenizer(self._tokenizer), filters),
+            stop_token_ids=prompt.stop_token_ids,
+            namespace=request.tenant,
+            prompt_logprobs=request.params.logprobs if request.echo else None,
+        )
+
+    async def _deltas(
+        self, request: CompletionRequest, prompt: Prompt, generation: Generation
+    ) -> AsyncGenerator[ChoiceDelta, None]:
+        with_logprobs = request.params.logprobs is not None
+        unechoed: dict[int, list[Scored]] = {}  # by choice, the prompt's scores so far
+        if request.echo and with_logprobs:
+            unechoed = {index: [] for index in range(request.num_choices)}
+        elif request.echo:
+            for index in range(request.num_choices):
+                yield ChoiceDelta(index, prompt.text, _at(prompt.token_ids, prompt.places))
+        async for index, progress in generation:
+            if index in unechoed:
+                unechoed[index] += progress.prompt_scores
+                if len(unechoed[index]) == len(prompt.token_ids) - 1:
+                    yield self._scored_echo(index, prompt, unechoed.pop(index))
+            if progress.piece.text or progress.piece.tokens or progress.outcome is not None:
+                yield self._delta(index, progress, with_logprobs)
+
+    def _scored_echo(self, index: int, prompt: Prompt, scores: Sequence[Scored]) -> ChoiceDelta:
+        """`scores` [prompt tokens - 1]: nothing predicts the first token."""
+        all_scores = [Scored(prompt.token_ids[0]), *scores]
+        logprobs = tuple(self._logprob(all_scores[place]) for place in prompt.places)
+        return ChoiceDelta(index, prompt.text, _at(prompt.token_ids, prompt.places), logprobs)
+
+    def _delta(self, index: int, progress: Progress, with_logprobs: bool) -> ChoiceDelta:
+        piece, outcome = progress.piece, progress.outcome
+        return ChoiceDelta(
+            index,
+            piece.text,
+            tuple(token.token_id for token in piece.tokens),
+            tuple(self._logprob(token) for token in piece.tokens) if with_logprobs else None,
+            None if outcome is None else outcome.finish_reason,
+        )
+
+    def _logprob(self, token: Scored) -> TokenLogprob:
+        text_of = self._tokenizer.token_text
+        top = tuple((token_id, text_of(token_id), logprob) for token_id, logprob in token.top)
+        return TokenLogprob(token.token_id, text_of(token.token_id), token.logprob, top)
+
+
+def _at(token_ids: Sequence[int], places: range) -> tuple[int, ...]:
+    return tuple(token_ids[places.start : places.stop])
+
+
+def _joined(deltas: Sequence[ChoiceDelta]) -> Choice:
+    """One choice from its deltas; the last carries the finish reason."""
+    reason = deltas[-1].finish_reason
+    assert reason is not None
+    scored = [delta.logprobs for delta in deltas if delta.logprobs is not None]
+    return Choice(
+        index=deltas[0].index,
+        text="".join(delta.text for delta in deltas),
+        token_ids=tuple(token_id for delta in deltas for token_id in delta.token_ids),
+        finish_reason=reason,
+        logprobs=tuple(each for logprobs in scored for each in logprobs) if scored else None,
+    )

@@ -30,8 +30,14 @@ class TextFilter(Protocol):
 class Piece:
     """Text that may be shown now, and the tokens whose text has been shown in full by it."""
 
-    text: str
-    tokens: tuple[Scored, ...]
+    text: str = ""
+    tokens: tuple[Scored, ...] = ()
+
+    def __add__(self, other: "Piece") -> "Piece":
+        return Piece(self.text + other.text, self.tokens + other.tokens)
+
+
+NOTHING = Piece()
 
 
 class Reader:

@@ -1,0 +1,206 @@
+"""The engine's thread: takes in what arrives, runs step after step, hands out what came of each.
+
+It alone touches the scheduler and the executor. Knows nothing of asyncio: what comes out goes to `deliver`.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from halfline.engine.options import EngineOptions
+from halfline.engine.runner import Runner
+from halfline.engine.scheduler import Scheduler
+from halfline.engine.sequence import Progress, Work
+from halfline.engine.stats import EngineStats
+from halfline.errors import EngineFailed, InvariantBroken, NotNow
+from halfline.kv.block_pool import BlockPool
+from halfline.kv.prefix_index import PrefixIndex
+from halfline.model.executor import Executor
+
+_QUIET_S = 1.0  # idle for so long, the books are checked once: never in the way of a request
+
+
+@dataclass(frozen=True, slots=True)
+class _Submit:
+    sequence_id: int
+    work: Work
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Cancel:
+    sequence_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Close:
+    """Take no more work; end once there is none left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Abort:
+    """Cancel all there is."""
+
+
+_Message = _Submit | _Cancel | _Close | _Abort
+
+
+class EngineLoop:
+    """`submit`, `cancel` and `close` may be called from any thread, the rest is the engine's own."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        options: EngineOptions,
+        key: bytes,
+        clock: Callable[[], float],
+        deliver: Callable[[list[Progress]], None],
+    ) -> None:
+        pool = BlockPool(executor.num_blocks)
+        self._scheduler = Scheduler(pool, PrefixIndex(key), options)
+        self._runner = Runner(executor)
+        self._clock = clock
+        self._deliver = deliver
+        self._inbox: queue.SimpleQueue[_Message] = queue.SimpleQueue()
+        self._guard = _StepGuard(executor)
+        self._door = threading.Lock()  # nothing enters the inbox once `_closed_by` is set
+        self._closed_by: Exception | None = None
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="halfline-engine", daemon=True)
+        self.failure: Exception | None = None
+        self.stats: EngineStats = self._scheduler.stats()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, works: dict[int, Work]) -> None:
+        """Let the sequences, by id, wait for their turn. Raises EngineFailed, or NotNow after `close`."""
+        with self._door:
+            if self._closed_by is not None:
+                raise self._closed_by
+            now = self._clock()
+            for sequence_id, work in works.items():
+                self._inbox.put(_Submit(sequence_id, work, now))
+
+    def cancel(self, sequence_ids: Iterable[int]) -> None:
+        """End the sequences within one step, wherever they are; ended or unknown ones are passed over."""
+        ids = frozenset(sequence_ids)
+        self._inbox.put(_Cancel(ids))
+        self._guard.cancel(ids)
+
+    def close(self, grace_s: float) -> None:
+        """As `EngineHandle.close`."""
+        with self._door:
+            self._closed_by = self._closed_by or NotNow("the server is shutting down", 5.0)
+        self._inbox.put(_Close())
+        if self._thread.ident is None:
+            self._thread.start()  # so that whatever was submitted gets its last event
+        self._thread.join(grace_s)
+        self._inbox.put(_Abort())
+        self._guard.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not (self._closing and self._scheduler.idle):
+                self._receive()
+                self._step()
+        except Exception as error:
+            self._fail(error)
+
+    def _receive(self) -> None:
+        """Take in everything that has arrived; wait for something when there is nothing to run."""
+        if self._scheduler.idle:
+            try:
+                message = self._inbox.get(timeout=_QUIET_S)
+            except queue.Empty:
+                self._scheduler.check()
+                message = self._inbox.get()
+            self._handle(message)
+        while not self._inbox.empty():
+            self._handle(self._inbox.get())
+
+    def _handle(self, message: _Message) -> None:
+        match message:
+            case _Submit(sequence_id, work, now):
+                self._scheduler.add(sequence_id, work, now)
+            case _Cancel(sequence_ids):
+                self._hand_out(self._scheduler.end(sequence_ids, "cancelled", self._clock()))
+                self._guard.forget(sequence_ids)
+            case _Close():
+                self._closing = True
+            case _Abort():
+                self._hand_out(self._scheduler.end(self._scheduler.sequence_ids, "cancelled", self._clock()))
+
+    def _step(self) -> None:
+        """Run one batch. Decide, compute, record: in this order, each in one place."""
+        plan = self._scheduler.plan(self._clock())
+        if not plan.chunks:
+            if not self._scheduler.idle:
+                raise InvariantBroken("sequences are left and none of them can run")
+            return
+        results = None
+        if self._guard.enter({chunk.sequence.id for chunk in plan.chunks}):
+            results = self._runner.run(plan)
+            self._guard.leave()
+        if results is None:
+            self._scheduler.abandon()
+        else:
+            self._hand_out(self._scheduler.commit(plan, results, self._clock()))
+
+    def _hand_out(self, progress: list[Progress]) -> None:
+        self.stats = self._scheduler.stats()
+        if progress:
+            self._deliver(progress)
+
+    def _fail(self, error: Exception) -> None:
+        """Tell everybody who waits, and whoever comes later."""
+        with self._door:
+            self.failure = error
+            self._closed_by = EngineFailed(error)
+        while not self._inbox.empty():
+            message = self._inbox.get()
+            if isinstance(message, _Submit):
+                self._scheduler.add(message.sequence_id, message.work, message.now)
+        self._hand_out(self._scheduler.give_up(self._clock()))
+
+
+class _StepGuard:
+    """Stops the running step once everything in it was cancelled: a long chunk gives up between two layers."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._stop_flag = executor.stop_flag
+        self._lock = threading.Lock()
+        self._in_step: set[int] = set()
+        self._cancelled: set[int] = set()
+
+    def cancel(self, sequence_ids: frozenset[int]) -> None:
+        with self._lock:
+            self._cancelled |= sequence_ids
+            if self._in_step and self._in_step <= self._cancelled:
+                self._stop_flag.set()
+
+    def stop(self) -> None:
+        """Stop whatever is running."""
+        with self._lock:
+            if self._in_step:
+                self._stop_flag.set()
+
+    def forget(self, sequence_ids: frozenset[int]) -> None:
+        """They have ended."""
+        with self._lock:
+            self._cancelled -= sequence_ids
+
+    def enter(self, sequence_ids: set[int]) -> bool:
+        """Whether the step is still worth running."""
+        with self._lock:
+            self._stop_flag.clear()
+            if sequence_ids <= self._cancelled:
+                return False
+            self._in_step = sequence_ids
+            return True
+
+    def leave(self) -> None:
+        with self._lock:
+            self._in_step = set()

@@ -1,0 +1,75 @@
+"""Runs a plan: arrays for the executor, logits for the samplers."""
+
+from collections.abc import Sequence as Series
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfline.engine.plan import Chunk, ChunkResult, Plan
+from halfline.model.executor import CAUSAL, Batch, Executor
+from halfline.sampling.sampler import Row, score
+
+
+class Runner:
+    """Knows neither blocks' owners nor who waits; changes samplers, nothing else of a sequence."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def run(self, plan: Plan) -> list[ChunkResult] | None:
+        """One result per chunk; None when the executor was told to stop, and nothing was sampled."""
+        outputs = self._executor.run(build_batch(plan.chunks))
+        if outputs is None:
+            return None
+        results = []
+        first_row = 0
+        for chunk in plan.chunks:
+            num_rows = len(chunk.scored_rows) + chunk.samples
+            results.append(_result(chunk, outputs.logits[first_row : first_row + num_rows]))
+            first_row += num_rows
+        return results
+
+
+def build_batch(chunks: Series[Chunk]) -> Batch:
+    """Rows in the chunks' order; of each chunk first the logits that score its prompt, then the one to sample."""
+    token_ids: list[int] = []
+    row_starts = [0]
+    logit_rows: list[int] = []
+    tables = np.zeros((len(chunks), max(len(c.sequence.table.block_ids) for c in chunks)), np.int32)
+    for index, chunk in enumerate(chunks):
+        logit_rows += [row_starts[-1] + place - chunk.start for place in chunk.scored_rows]
+        token_ids += chunk.sequence.token_ids[chunk.start : chunk.stop]
+        row_starts.append(len(token_ids))
+        if chunk.samples:
+            logit_rows.append(row_starts[-1] - 1)
+        block_ids = chunk.sequence.table.block_ids
+        tables[index, : len(block_ids)] = block_ids
+    return Batch(
+        token_ids=_int32(token_ids),
+        row_starts=_int32(row_starts),
+        first_places=_int32([chunk.start for chunk in chunks]),
+        block_tables=tables,
+        masks=[CAUSAL] * len(chunks),
+        logit_rows=_int32(logit_rows),
+        hidden_rows=_int32([]),
+    )
+
+
+def _result(chunk: Chunk, logits: NDArray[np.float32]) -> ChunkResult:
+    """`logits` [scored rows (+ 1 if the chunk samples), vocab]."""
+    sequence = chunk.sequence
+    scores = tuple(
+        score(row, sequence.token_ids[place + 1], sequence.work.prompt_logprobs or 0)
+        for place, row in zip(chunk.scored_rows, logits, strict=False)
+    )
+    if not chunk.samples:
+        return ChunkResult(None, scores)
+    last: Row = logits[-1]
+    try:
+        return ChunkResult(sequence.work.sampler.sample(last), scores)
+    except FloatingPointError as error:  # the model overflowed on this sequence; its batch mates are fine
+        return ChunkResult(None, scores, str(error))
+
+
+def _int32(values: Series[int]) -> NDArray[np.int32]:
+    return np.array(values, dtype=np.int32)

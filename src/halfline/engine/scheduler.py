@@ -1,0 +1,268 @@
+"""Decides what each step runs, and records what came of it.
+
+There is no prefill phase and no decode phase: a sequence has pending tokens, a step has a budget. Each plan
+gives every sequence that decodes its one token, and spends the rest of the budget on prompts, most urgent
+first. Urgency is the number of pending tokens, plus one step's budget for every step that had begun when the
+sequence arrived: short prompts overtake long ones, but a long one only for as many steps as it would itself take.
+
+Blocks run out only while output grows. Then the latest arrival is preempted: its blocks go back, it waits, and
+what the index still knows of it is reused when it returns. The oldest running sequence can always take blocks
+from all others and fits alone (`max_sequence_tokens` is enforced at the door), so something always advances.
+
+Knows no hashes, tensors, text or clocks: times are passed in.
+"""
+
+from bisect import insort
+from collections.abc import Iterable
+from heapq import merge
+
+from halfline.engine.options import EngineOptions
+from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
+from halfline.engine.sequence import Progress, Sequence, Work
+from halfline.engine.stats import EngineStats
+from halfline.errors import InvariantBroken
+from halfline.kv.block_pool import BlockPool
+from halfline.kv.block_table import BlockTable, check_accounts
+from halfline.kv.prefix_index import Match, PrefixIndex
+from halfline.request import FinishReason
+from halfline.sampling.reader import NOTHING, Piece
+from halfline.sampling.sampler import Scored
+
+
+class Scheduler:
+    """Owns the sequences and the accounts of their blocks. One thread calls it: plan, then commit or abandon."""
+
+    def __init__(self, pool: BlockPool, index: PrefixIndex, options: EngineOptions) -> None:
+        self._pool = pool
+        self._index = index
+        self._options = options
+        self._waiting: list[Sequence] = []  # most urgent first; they hold no blocks
+        self._running: list[Sequence] = []  # earliest arrival first
+        self._by_id: dict[int, Sequence] = {}
+        self._in_flight: Plan | None = None
+        self._num_steps = 0
+        self._num_computed = 0
+        self._num_reused = 0
+        self._num_generated = 0
+        self._num_preemptions = 0
+
+    @property
+    def idle(self) -> bool:
+        return not self._by_id
+
+    @property
+    def sequence_ids(self) -> list[int]:
+        return list(self._by_id)
+
+    def add(self, sequence_id: int, work: Work, now: float) -> None:
+        """Let it wait for its turn. Its length was checked at the door."""
+        table = BlockTable(self._pool, self._index, work.namespace)
+        sequence = Sequence(sequence_id, work, table, self._num_steps, submitted_at=now)
+        self._by_id[sequence_id] = sequence
+        insort(self._waiting, sequence, key=self._urgency)
+
+    def plan(self, now: float) -> Plan:
+        """The next step. Empty only when no sequence is left."""
+        if self._in_flight is not None:
+            raise InvariantBroken("a step was planned while another is in flight")
+        num_tokens: dict[Sequence, int] = {}
+        self._plan_decodes(num_tokens)
+        self._plan_prompts(num_tokens, now)
+        plan = Plan(tuple(next_chunk(sequence, count) for sequence, count in num_tokens.items()))
+        if plan.chunks:
+            self._in_flight = plan
+        return plan
+
+    def commit(self, plan: Plan, results: list[ChunkResult], now: float) -> list[Progress]:
+        """Record what the step computed; what each sequence gained by it."""
+        self._in_flight = None
+        self._num_steps += 1
+        progress = (
+            self._record(chunk, result, now) for chunk, result in zip(plan.chunks, results, strict=True)
+        )
+        return [each for each in progress if each is not None]
+
+    def abandon(self) -> None:
+        """The step in flight was stopped: nothing it would have written counts."""
+        self._in_flight = None
+        self._num_steps += 1
+
+    def end(self, sequence_ids: Iterable[int], reason: FinishReason, now: float) -> list[Progress]:
+        """End sequences from outside, wherever they are; those that ended already are passed over."""
+        found = [self._by_id[sequence_id] for sequence_id in sequence_ids if sequence_id in self._by_id]
+        return [self._end(sequence, reason, now) for sequence in found]
+
+    def give_up(self, now: float) -> list[Progress]:
+        """The engine broke: everybody ends as "failed". The accounts, perhaps the culprit, stay as they are."""
+        return [Progress(each.id, outcome=each.outcome("failed", now)) for each in self._by_id.values()]
+
+    def stats(self) -> EngineStats:
+        return EngineStats(
+            num_running=len(self._running),
+            num_waiting=len(self._waiting),
+            num_blocks=self._pool.num_blocks,
+            num_held_blocks=self._pool.num_held,
+            num_cached_blocks=self._pool.num_cached,
+            num_blank_blocks=self._pool.num_free - self._pool.num_cached,
+            total_steps=self._num_steps,
+            total_computed_tokens=self._num_computed,
+            total_reused_tokens=self._num_reused,
+            total_generated_tokens=self._num_generated,
+            total_preemptions=self._num_preemptions,
+        )
+
+    def check(self) -> None:
+        """Raise InvariantBroken unless queues, tables, pool and index agree. Walks everything."""
+        check_accounts(self._pool, self._index, [sequence.table for sequence in self._running])
+        if any(sequence.table.block_ids or sequence.num_computed for sequence in self._waiting):
+            raise InvariantBroken("a waiting sequence holds blocks")
+        queued = sorted(sequence.id for sequence in [*self._waiting, *self._running])
+        if queued != sorted(self._by_id):
+            raise InvariantBroken(f"sequences {sorted(self._by_id)} are known, {queued} are queued")
+        for sequence in self._running:
+            if not sequence.num_computed <= sequence.table.num_places:
+                raise InvariantBroken(f"sequence {sequence.id} computed past its blocks")
+
+    def _plan_decodes(self, num_tokens: dict[Sequence, int]) -> None:
+        for sequence in list(self._running):
+            if sequence.running and sequence.num_pending == 1:  # an earlier one may just have preempted it
+                self._plan_chunk(sequence, 1, num_tokens)
+
+    def _plan_prompts(self, num_tokens: dict[Sequence, int], now: float) -> None:
+        num_preemptions = self._num_preemptions
+        prompts = [sequence for sequence in self._running if sequence.num_pending > 1]
+        being_computed = {sequence.table.next_digest(sequence.token_ids) for sequence in prompts}
+        admitting = True
+        prompts.sort(key=self._urgency)
+        for sequence in merge(prompts, list(self._waiting), key=self._urgency):
+            budget = self._options.step_tokens - sum(num_tokens.values())
+            if budget == 0:
+                break
+            if not sequence.running:
+                match = self._match(sequence)
+                if match.missed is not None and match.missed in being_computed:
+                    continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
+                # Nobody overtakes the first that does not fit, and who preempts does not admit.
+                admitting = admitting and num_preemptions == self._num_preemptions
+                admitting = admitting and self._fits(sequence, match)
+                if not admitting:
+                    continue
+                self._admit(sequence, match, now)
+                being_computed.add(sequence.table.next_digest(sequence.token_ids))
+            self._plan_chunk(sequence, min(sequence.num_pending, budget), num_tokens)
+
+    def _plan_chunk(self, sequence: Sequence, count: int, num_tokens: dict[Sequence, int]) -> None:
+        """Make room for its next `count` tokens, if need be by preempting later arrivals; else it stays out."""
+        while not sequence.table.grow(sequence.num_computed + count):
+            latest = self._running[-1]
+            if latest is sequence:
+                return
+            self._preempt(latest)
+            num_tokens.pop(latest, None)
+        num_tokens[sequence] = count
+
+    def _match(self, sequence: Sequence) -> Match:
+        return sequence.table.match(sequence.token_ids) if sequence.may_reuse else Match((), None)
+
+    def _fits(self, sequence: Sequence, match: Match) -> bool:
+        """Whether all of it fits beside what the running ones still need for the tokens they have and one more.
+
+        Admitting on the strength of the first chunk alone would admit, preempt and admit again.
+        """
+        reserved = sum(each.table.num_missing(len(each.token_ids) + 1) for each in self._running)
+        return (
+            len(self._running) < self._options.max_num_seqs
+            and sequence.table.cost(match, len(sequence.token_ids)) + reserved <= self._pool.num_free
+        )
+
+    def _admit(self, sequence: Sequence, match: Match, now: float) -> None:
+        self._waiting.remove(sequence)
+        insort(self._running, sequence, key=_arrival)
+        sequence.running = True
+        sequence.num_computed = sequence.table.adopt(match)
+        if sequence.started_at is None:
+            sequence.started_at = now
+            sequence.num_reused = sequence.num_computed
+            self._num_reused += sequence.num_computed
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self._num_preemptions += 1
+        self._running.remove(sequence)
+        self._release(sequence)
+        insort(self._waiting, sequence, key=self._urgency)
+
+    def _record(self, chunk: Chunk, result: ChunkResult, now: float) -> Progress | None:
+        sequence = chunk.sequence
+        self._num_computed += chunk.num_tokens
+        sequence.num_run += chunk.num_tokens
+        sequence.num_scored = max(sequence.num_scored, chunk.scored_rows.stop)
+        sequence.num_computed = chunk.stop
+        sequence.table.publish(sequence.token_ids, sequence.num_computed)
+        if result.failure is not None:
+            return self._end(sequence, "failed", now, failure=result.failure)
+        if result.sampled is not None:
+            return self._accept(sequence, result.sampled, result.prompt_scores, now)
+        if not chunk.samples and sequence.num_pending == 0:  # nothing was to be generated
+            return self._end(sequence, "length", now, prompt_scores=result.prompt_scores)
+        if result.prompt_scores:
+            return Progress(sequence.id, prompt_scores=result.prompt_scores)
+        return None
+
+    def _accept(
+        self, sequence: Sequence, token: Scored, prompt_scores: tuple[Scored, ...], now: float
+    ) -> Progress | None:
+        """Append the sampled token; end the sequence if it is the last."""
+        self._num_generated += 1
+        sequence.num_generated += 1
+        if sequence.first_token_at is None:
+            sequence.first_token_at = now
+        reader = sequence.work.reader
+        reason: FinishReason | None = None
+        if token.token_id in sequence.work.stop_token_ids:
+            piece, reason = reader.finish(), "stop"
+        else:
+            sequence.token_ids.append(token.token_id)
+            piece = reader.push(token)
+            if reader.stopped:
+                reason = "stop"
+            elif sequence.num_generated == sequence.work.max_new_tokens:
+                piece, reason = piece + reader.finish(), "length"
+        if reason is not None:
+            return self._end(sequence, reason, now, piece=piece, prompt_scores=prompt_scores)
+        if piece.text or piece.tokens or prompt_scores:
+            return Progress(sequence.id, piece, prompt_scores)
+        return None
+
+    def _end(
+        self,
+        sequence: Sequence,
+        reason: FinishReason,
+        now: float,
+        *,
+        piece: Piece = NOTHING,
+        prompt_scores: tuple[Scored, ...] = (),
+        failure: str | None = None,
+    ) -> Progress:
+        del self._by_id[sequence.id]
+        if sequence.running:
+            self._running.remove(sequence)
+            self._release(sequence)
+        else:
+            self._waiting.remove(sequence)
+        return Progress(sequence.id, piece, prompt_scores, sequence.outcome(reason, now, failure))
+
+    def _release(self, sequence: Sequence) -> None:
+        """The one place where blocks go back, and never while a step may still write to them."""
+        if self._in_flight is not None:
+            raise InvariantBroken(f"sequence {sequence.id} would give back blocks that a step is writing")
+        sequence.table.release()
+        sequence.running = False
+        sequence.num_computed = 0
+
+    def _urgency(self, sequence: Sequence) -> int:
+        """Lower is sooner. Does not change while the sequence waits."""
+        return sequence.num_pending + sequence.arrival_step * self._options.step_tokens
+
+
+def _arrival(sequence: Sequence) -> int:
+    return sequence.id

@@ -1,0 +1,125 @@
+"""One completion inside the engine: what is asked of it, and how far it has come."""
+
+from dataclasses import dataclass, field
+
+from halfline.kv.block_table import BlockTable
+from halfline.request import FinishReason
+from halfline.sampling.reader import NOTHING, Piece, Reader
+from halfline.sampling.sampler import Sampler, Scored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One sequence asked of the engine. `sampler` and `reader` carry state and belong to this sequence alone.
+
+    `max_new_tokens` 0 computes the prompt's KV and nothing more. `stop_token_ids` end it and are not shown.
+    `namespace` says with whom KV may be shared. `prompt_logprobs` asks to score the prompt with that many
+    alternatives per token, and so has every token of it computed; None does not.
+    """
+
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int
+    sampler: Sampler
+    reader: Reader
+    stop_token_ids: frozenset[int]
+    namespace: str
+    prompt_logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError("a prompt of no tokens has no logits to continue from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceStats:
+    """`num_reused` prompt tokens were taken over at first admission; `num_computed` were run, those run again
+    after a preemption too. Queue, prefill and decode follow each other: submitted, first planned, first token, end.
+    """
+
+    num_reused: int
+    num_computed: int
+    num_generated: int
+    queue_ms: float
+    prefill_ms: float
+    decode_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a sequence ended. `failure` says why when the reason is "failed"."""
+
+    finish_reason: FinishReason
+    stats: SequenceStats
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one sequence gained in one step; the last one of a sequence has its outcome.
+
+    `prompt_scores` are the next prompt tokens' scores, from the prompt's second token on.
+    """
+
+    sequence_id: int
+    piece: Piece = NOTHING
+    prompt_scores: tuple[Scored, ...] = ()
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One completion in flight. Only the scheduler changes it.
+
+    Its tokens, prompt and output, fall into three ranges:
+
+        [0, adopted)              KV taken over from the prefix index
+        [adopted, num_computed)   KV written by our own steps
+        [num_computed, len)       pending: one token is decode, more is prefill
+
+    A preemption gives the blocks back and makes everything pending again.
+    """
+
+    id: int
+    work: Work
+    table: BlockTable
+    arrival_step: int
+    submitted_at: float
+    running: bool = False  # admitted, and so on the scheduler's list of those that may hold blocks
+    token_ids: list[int] = field(init=False)
+    num_computed: int = 0
+    num_scored: int = 0  # prompt tokens whose score was reported
+    num_generated: int = 0  # sampled tokens, a stop token included
+    num_reused: int | None = None  # adopted at first admission; None before
+    num_run: int = 0
+    started_at: float | None = None
+    first_token_at: float | None = None
+
+    def __post_init__(self) -> None:
+        self.token_ids = list(self.work.prompt_ids)
+
+    @property
+    def num_prompt(self) -> int:
+        return len(self.work.prompt_ids)
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.token_ids) - self.num_computed
+
+    @property
+    def may_reuse(self) -> bool:
+        """Rows that are still to be scored have to be computed, whoever computed them before."""
+        return self.work.prompt_logprobs is None or self.num_scored >= self.num_prompt - 1
+
+    def outcome(self, reason: FinishReason, now: float, failure: str | None = None) -> Outcome:
+        """How it ended at `now` (the clock's seconds)."""
+        started = now if self.started_at is None else self.started_at
+        first_token = now if self.first_token_at is None else self.first_token_at
+        stats = SequenceStats(
+            num_reused=self.num_reused or 0,
+            num_computed=self.num_run,
+            num_generated=self.num_generated,
+            queue_ms=(started - self.submitted_at) * 1e3,
+            prefill_ms=(first_token - started) * 1e3,
+            decode_ms=(now - first_token) * 1e3,
+        )
+        return Outcome(reason, stats, failure)

@@ -1,0 +1,153 @@
+"""From what the client sent to the token ids the model reads, and an account of both.
+
+Raw mode takes the prompt as it is. Editor mode takes a document of any length and chooses: a window before the
+cursor, and some of what is behind it when the model has an infill format.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from halfline.errors import BadRequest, PromptTooLong
+from halfline.pipeline.options import PipelineOptions
+from halfline.pipeline.window import MAX_TOKEN_CHARACTERS, PrefixWindow, check_encodable
+from halfline.request import CompletionRequest, Document
+from halfline.text.infill import extra_stop_ids, find_infill_format, render
+from halfline.text.tokenizer import Tokenizer
+
+_INLINE_CHARACTERS = 1 << 16  # encoding more would hold up the event loop for longer than a decode step
+_SLACK_TOKENS = 8  # infill markers, BOS, and a window that comes out a little longer than counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`.
+
+    `rest_of_line` is what stands between the cursor and the end of its line, empty in raw mode. `ledger` says what
+    went in and what was left out.
+    """
+
+    token_ids: tuple[int, ...]
+    max_new_tokens: int
+    stop_token_ids: frozenset[int]
+    text: str
+    places: range
+    rest_of_line: str = ""
+    ledger: Mapping[str, object] = field(default_factory=dict)
+
+
+class PromptBuilder:
+    """Builds prompts for one tokenizer; prompt and output together never exceed `max_sequence_tokens`."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, options: PipelineOptions, vocab_size: int, max_sequence_tokens: int
+    ) -> None:
+        """`vocab_size` is the model's: its embedding may have more rows than the tokenizer has tokens."""
+        self._tokenizer = tokenizer
+        self._options = options
+        self._vocab_size = vocab_size
+        self._limit = max_sequence_tokens
+        self._window = PrefixWindow(tokenizer)
+        self._infill = find_infill_format(tokenizer)
+        self._extra_stop_ids = extra_stop_ids(tokenizer)
+
+    async def build(self, request: CompletionRequest) -> Prompt:
+        """Raises BadRequest: PromptTooLong, UnencodableText, token ids outside the vocabulary."""
+        if isinstance(request.prompt, Document):
+            return self._from_document(request, request.prompt)
+        if isinstance(request.prompt, str):
+            return self._raw(request, request.prompt, await self._encode(request, request.prompt))
+        self._check_ids(request.prompt)
+        return self._raw(request, self._tokenizer.decode(request.prompt), list(request.prompt))
+
+    def _raw(self, request: CompletionRequest, text: str, token_ids: list[int]) -> Prompt:
+        token_ids = token_ids or [self._first_id()]
+        if len(token_ids) + request.max_tokens > self._limit:
+            raise PromptTooLong(len(token_ids), request.max_tokens, self._limit)
+        return Prompt(
+            token_ids=tuple(token_ids),
+            max_new_tokens=request.max_tokens,
+            stop_token_ids=self._stop_ids(request, frozenset()),
+            text=text,
+            places=range(len(token_ids)),
+            ledger={"mode": "raw", "prompt_tokens": len(token_ids)},
+        )
+
+    async def _encode(self, request: CompletionRequest, text: str) -> list[int]:
+        if len(text) <= _INLINE_CHARACTERS:
+            return self._tokenizer.encode(text)
+        least_tokens = -(-len(text) // self._longest_token)
+        if least_tokens + request.max_tokens > self._limit:
+            raise PromptTooLong(least_tokens, request.max_tokens, self._limit)
+        return await asyncio.to_thread(self._tokenizer.encode, text)
+
+    def _from_document(self, request: CompletionRequest, document: Document) -> Prompt:
+        max_new_tokens = min(request.max_tokens, self._limit // 2)
+        room = self._limit - max_new_tokens - _SLACK_TOKENS
+        start = self._window.start(document.prefix, min(self._options.prefix_tokens, room))
+        text = document.prefix[start:]
+        prefix_ids = self._tokenizer.encode(text, add_bos=False, continues=self._infill is not None)[-room:]
+        before, suffix_ids, behind = self._frame(document, prefix_ids, room - len(prefix_ids))
+        before = self._tokenizer.encode("") + before  # BOS, if the vocabulary wants one
+        return Prompt(
+            token_ids=(*before, *prefix_ids, *behind) or (self._first_id(),),
+            max_new_tokens=max_new_tokens,
+            stop_token_ids=self._stop_ids(request, self._extra_stop_ids),
+            text=text,
+            places=range(len(before), len(before) + len(prefix_ids)),
+            rest_of_line=document.suffix.partition("\n")[0],
+            ledger={
+                "mode": "editor",
+                "infill": self._infill.name if self._infill else None,
+                "max_tokens": max_new_tokens,
+                "prompt_tokens": len(before) + len(prefix_ids) + len(behind),
+                "prefix_tokens": len(prefix_ids),
+                "prefix_characters": len(text),
+                "prefix_characters_left_out": start,
+                "suffix_tokens": len(suffix_ids),
+                "suffix_characters": len(document.suffix),
+            },
+        )
+
+    def _frame(
+        self, document: Document, prefix_ids: list[int], room: int
+    ) -> tuple[list[int], list[int], list[int]]:
+        """What stands before the prefix, the suffix (part of one of the others), and what stands behind."""
+        if self._infill is None:
+            return [], [], []
+        max_tokens = min(self._options.suffix_tokens, room)
+        text = document.suffix[: max_tokens * MAX_TOKEN_CHARACTERS]
+        check_encodable(text, offset=len(document.prefix))
+        suffix_ids = self._tokenizer.encode(text, continues=True)[:max_tokens]
+        whole = render(self._infill, prefix_ids, suffix_ids)
+        match self._infill.orders[0]:
+            case "psm":
+                begin = 1
+            case "spm":
+                begin = len(whole) - len(prefix_ids)
+            case "suffix_first":
+                begin = 2 + len(suffix_ids)
+        return whole[:begin], suffix_ids, whole[begin + len(prefix_ids) :]
+
+    def _stop_ids(self, request: CompletionRequest, others: frozenset[int]) -> frozenset[int]:
+        chosen = frozenset(request.params.stop_token_ids)
+        return chosen if request.params.ignore_eos else chosen | self._tokenizer.eos_ids | others
+
+    def _first_id(self) -> int:
+        """What an empty prompt becomes: something has to be run."""
+        if self._tokenizer.bos_id is not None:
+            return self._tokenizer.bos_id
+        return min(self._tokenizer.eos_ids, default=0)
+
+    def _check_ids(self, token_ids: tuple[int, ...]) -> None:
+        for token_id in token_ids:
+            if not 0 <= token_id < self._vocab_size:
+                raise BadRequest(
+                    f"the prompt holds token {token_id}, the vocabulary has {self._vocab_size}", "prompt"
+                )
+
+    @cached_property
+    def _longest_token(self) -> int:
+        """Characters of the vocabulary's longest token: a text of n characters has at least n / this many."""
+        return max(len(self._tokenizer.token_text(i)) for i in range(self._tokenizer.vocab_size))

@@ -1,0 +1,66 @@
+"""Where the milliseconds and tokens of the latest requests went (C11)."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from halfline.engine.handle import Generation
+from halfline.engine.sequence import Outcome, SequenceStats
+from halfline.request import FinishReason, Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a receipt is made of. A cancelled generation's last numbers arrive after its request has ended, so the
+    receipt is written when it is asked for.
+    """
+
+    request_id: str
+    num_prompt_tokens: int
+    num_choices: int
+    ledger: Mapping[str, object]
+    generation: Generation
+    total_ms: float
+
+    def receipt(self) -> Receipt:
+        outcomes = [self.generation.outcomes.get(choice, _CANCELLED) for choice in range(self.num_choices)]
+        first = outcomes[0].stats  # admitted first: what it reused was there before the request
+        reasons: tuple[FinishReason, ...] = tuple(outcome.finish_reason for outcome in outcomes)
+        return Receipt(
+            request_id=self.request_id,
+            num_prompt_tokens=self.num_prompt_tokens,
+            num_reused_tokens=first.num_reused,
+            num_computed_tokens=sum(outcome.stats.num_computed for outcome in outcomes),
+            num_generated_tokens=sum(outcome.stats.num_generated for outcome in outcomes),
+            queue_ms=first.queue_ms,
+            prefill_ms=first.prefill_ms,
+            decode_ms=max(outcome.stats.decode_ms for outcome in outcomes),
+            total_ms=self.total_ms,
+            finish_reasons=reasons,
+            ledger=self.ledger,
+        )
+
+
+# Stands in until the engine has confirmed a cancellation, at most one step later.
+_CANCELLED = Outcome(
+    "cancelled",
+    SequenceStats(num_reused=0, num_computed=0, num_generated=0, queue_ms=0.0, prefill_ms=0.0, decode_ms=0.0),
+)
+
+
+class Receipts:
+    """Keeps the latest `max_kept`; a request id that comes again replaces its predecessor."""
+
+    def __init__(self, max_kept: int) -> None:
+        self._max_kept = max_kept
+        self._traces: OrderedDict[str, Trace] = OrderedDict()
+
+    def keep(self, trace: Trace) -> None:
+        self._traces.pop(trace.request_id, None)
+        self._traces[trace.request_id] = trace
+        if len(self._traces) > self._max_kept:
+            self._traces.popitem(last=False)
+
+    def find(self, request_id: str) -> Receipt | None:
+        trace = self._traces.get(request_id)
+        return None if trace is None else trace.receipt()
