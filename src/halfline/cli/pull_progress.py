@@ -1,6 +1,7 @@
-"""A download, as a bar on the terminal."""
+"""Bytes that are fetched or read, as a bar on the terminal. Drawn on standard error while it is entered."""
 
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -22,11 +23,8 @@ _WORDS: dict[Stage, str] = {
 }
 
 
-class PullProgress:
-    """Draws on standard error while it is entered; call it as `model.pull.Progress`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
+class _Bars:
+    def __init__(self) -> None:
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -35,9 +33,8 @@ class PullProgress:
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
-        self._tasks: dict[Stage, TaskID] = {}
 
-    def __enter__(self) -> "PullProgress":
+    def __enter__(self) -> Self:
         self._bars.start()
         return self
 
@@ -46,7 +43,27 @@ class PullProgress:
     ) -> None:
         self._bars.stop()
 
+
+class PullProgress(_Bars):
+    """Call it as `model.pull.Progress`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+        self._tasks: dict[Stage, TaskID] = {}
+
     def __call__(self, stage: Stage, done_bytes: int, total_bytes: int | None) -> None:
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(f"{self._name}: {_WORDS[stage]}", total=total_bytes)
         self._bars.update(self._tasks[stage], completed=done_bytes, total=total_bytes)
+
+
+class HashProgress(_Bars):
+    """Call it with every number of bytes that were read."""
+
+    def __init__(self, name: str, total_bytes: int) -> None:
+        super().__init__()
+        self._task = self._bars.add_task(f"{name}: checking", total=total_bytes)
+
+    def __call__(self, num_bytes: int) -> None:
+        self._bars.advance(self._task, num_bytes)
