@@ -1,5 +1,6 @@
 """Which tokens two models are compared on: windows over a few files of real code, the same ones every time."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,3 +57,11 @@ def cut_windows(
 
 def _length(text: tuple[str, NDArray[np.int32]]) -> int:
     return len(text[1])
+
+
+def fingerprint(windows: Sequence[Window]) -> str:
+    """sha256 over the tokens: two measurements with the same one were made on the same positions."""
+    digest = hashlib.sha256()
+    for window in windows:
+        digest.update(len(window.token_ids).to_bytes(4, "little") + window.token_ids.astype("<i4").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,109 @@
+"""`halfline quality`: how far one way of running a model lies from another."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfline.cli.exits import one_sentence
+
+if TYPE_CHECKING:
+    from halfline.model.checkpoint import Checkpoint
+    from halfline.model.executor import Executor
+
+quality_app = typer.Typer(no_args_is_help=True, help="Compare ways of running a model.")
+
+_EXECUTORS = "reference, or native[:threads=N,isa=NAME]"
+
+
+@quality_app.callback()
+def quality() -> None:
+    """Keeps `kl` a command of its own while it is the only one."""
+
+
+@quality_app.command()
+def kl(
+    baseline: Annotated[str, typer.Option(help=f"What is right: {_EXECUTORS}.")] = "reference",
+    candidate: Annotated[str, typer.Option(help=f"What is judged: {_EXECUTORS}.")] = "native",
+    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    text: Annotated[
+        list[Path] | None, typer.Option(help="Files to score; by default code that comes along.")
+    ] = None,
+    positions: Annotated[int, typer.Option(min=1, help="How many tokens to predict.")] = 2000,
+    window: Annotated[int, typer.Option(min=2, help="Tokens that share one context, at most.")] = 512,
+) -> None:
+    """KL divergence, agreement and perplexity, teacher forced on real code.
+
+    Prints a table and ends with one line of JSON.
+    """
+    with one_sentence():
+        import json  # start-up time: all of these
+
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress
+        from rich.table import Table
+
+        from halfline.errors import BadSettings
+        from halfline.model.executor import BLOCK_TOKENS
+        from halfline.model.load import open_checkpoint
+        from halfline.model.store import ModelStore
+        from halfline.quality.divergence import ExecutorLogits, measure, summarize
+        from halfline.quality.report import record, rows
+        from halfline.quality.texts import cut_windows, default_texts, fingerprint
+        from halfline.settings import load_settings
+        from halfline.text.tokenizer import Tokenizer
+
+        settings = load_settings({"model": model})
+        checkpoint = open_checkpoint(ModelStore(settings.data_dir).resolve(settings.model))
+        try:
+            windows = cut_windows(
+                text or default_texts(),
+                Tokenizer(checkpoint.vocab).encode,
+                num_positions=positions,
+                max_window=min(window, checkpoint.spec.max_context),
+            )
+        except (OSError, ValueError) as error:
+            raise BadSettings(f"--text: {error}") from error
+        num_blocks = -(-window // BLOCK_TOKENS)
+        right, judged = (
+            ExecutorLogits(build_executor(words, checkpoint, num_blocks)) for words in (baseline, candidate)
+        )
+        with Progress(
+            *Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)
+        ) as bar:
+            task = bar.add_task("positions", total=sum(window.num_positions for window in windows))
+            scores = measure(right, judged, windows, advanced=lambda done: bar.advance(task, done))
+        checkpoint.close()
+        divergence = summarize(scores)
+        table = Table(f"{candidate} against {baseline}", settings.model)
+        for name, value in rows(divergence):
+            table.add_row(name, value)
+        Console().print(table)
+        names = {"baseline": baseline, "candidate": candidate, "model": settings.model}
+        print(json.dumps({**names, "positions_sha256": fingerprint(windows), **record(divergence)}))
+
+
+def build_executor(words: str, checkpoint: "Checkpoint", num_blocks: int) -> "Executor":
+    """An executor from its name and options, as the command line spells them. Raises BadSettings."""
+    from halfline.errors import BadSettings
+    from halfline.model.reference import ReferenceExecutor
+
+    name, _, listed = words.partition(":")
+    options = dict(option.partition("=")[::2] for option in listed.split(",") if option)
+    if name == "reference" and not options:
+        return ReferenceExecutor(checkpoint, num_blocks)
+    if (
+        name != "native"
+        or not options.keys() <= {"threads", "isa"}
+        or not options.get("threads", "1").isdigit()
+    ):
+        raise BadSettings(f"{words!r} is no executor; say {_EXECUTORS}")
+
+    from halfline.native.executor import NativeExecutor
+
+    return NativeExecutor(
+        checkpoint,
+        num_blocks=num_blocks,
+        num_threads=int(options.get("threads", "1")),
+        isa=options.get("isa"),
+    )
