@@ -20,7 +20,7 @@ MAX_TOKEN_CHARACTERS = (
     16  # a token of code is 3 to 4 characters on average; more are never looked at per token
 )
 _LINE_GRIDS = (32, 8, 1)
-_CHARACTER_GRID = 256  # within one endless line
+_CHARACTER_GRIDS = (256, 64, 8, 1)  # within one endless line
 
 
 class PrefixWindow:
@@ -40,13 +40,12 @@ class PrefixWindow:
         floor = max(0, len(prefix) - max_tokens * MAX_TOKEN_CHARACTERS)
         check_encodable(prefix[floor:], offset=floor)
         num_lines = prefix.count("\n")
-        for grid in _LINE_GRIDS:
-            start, num_tokens = self._walk_back(
-                prefix, _line_starts(prefix, num_lines, grid, floor), max_tokens
-            )
+        grids = [_line_starts(prefix, num_lines, grid, floor) for grid in _LINE_GRIDS]
+        grids += [_multiples(len(prefix), grid, floor) for grid in _CHARACTER_GRIDS]
+        for starts in grids:
+            start, num_tokens = self._walk_back(prefix, starts, max_tokens)
             if start == 0 or 2 * num_tokens >= max_tokens:
-                return start
-        start, _ = self._walk_back(prefix, _multiples(len(prefix), _CHARACTER_GRID, floor), max_tokens)
+                break
         return start
 
     def _walk_back(self, prefix: str, starts: Iterator[int], max_tokens: int) -> tuple[int, int]:
@@ -74,8 +73,8 @@ def _line_starts(prefix: str, num_lines: int, grid: int, floor: int) -> Iterator
 
 
 def _multiples(length: int, step: int, floor: int) -> Iterator[int]:
-    last = length - length % step
-    return iter(range(last, floor - 1, -step))
+    """Multiples of `step` up to `length`, latest first, none before `floor`."""
+    return iter(range(length - length % step, floor - 1, -step))
 
 
 def check_encodable(text: str, offset: int) -> None:

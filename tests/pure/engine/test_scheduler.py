@@ -370,7 +370,9 @@ def cancel_in_decode(engine: Stepper) -> None:
 
 
 @pytest.mark.parametrize("reach", [cancel_in_queue, cancel_in_prefill, cancel_in_decode])
-def test_cancelling_frees_the_blocks_at_once_wherever_the_sequence_is(reach: Callable[[Stepper], None]) -> None:
+def test_cancelling_frees_the_blocks_at_once_wherever_the_sequence_is(
+    reach: Callable[[Stepper], None],
+) -> None:
     engine = Stepper()
     reach(engine)
     engine.cancel(0)

@@ -49,9 +49,7 @@ def test_namespaces_share_nothing() -> None:
 
 
 def test_digests_depend_on_the_key() -> None:
-    digests = {
-        PrefixIndex(key).match(PrefixIndex(key).root("me"), A, 1).missed for key in (b"one", b"two")
-    }
+    digests = {PrefixIndex(key).match(PrefixIndex(key).root("me"), A, 1).missed for key in (b"one", b"two")}
     assert len(digests) == 2
 
 

@@ -163,7 +163,9 @@ def test_equal_alternatives_are_listed_lowest_id_first() -> None:
     assert [token_id for token_id, _ in score(row(1, 1, 1, 1), 0, 2).top] == [0, 1]
 
 
-@pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=1.0)], ids=["greedy", "drawn"])
+@pytest.mark.parametrize(
+    "params", [SamplingParams(), SamplingParams(temperature=1.0)], ids=["greedy", "drawn"]
+)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_logits_without_a_finite_maximum_are_refused(params: SamplingParams, bad: float) -> None:
     with pytest.raises(FloatingPointError, match="largest logit"):

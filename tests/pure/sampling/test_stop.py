@@ -33,7 +33,10 @@ def test_streaming_equals_cutting_the_whole_text(pieces: list[str], stops: list[
     assert streamed(pieces, stops) == cut("".join(pieces), stops)
 
 
-@given(st.lists(few_letters, max_size=8), st.lists(st.text("ab\n", min_size=1, max_size=5), min_size=1, max_size=4))
+@given(
+    st.lists(few_letters, max_size=8),
+    st.lists(st.text("ab\n", min_size=1, max_size=5), min_size=1, max_size=4),
+)
 def test_nothing_shown_could_still_begin_a_stop_string(pieces: list[str], stops: list[str]) -> None:
     stopping = StopStrings(stops)
     shown = read = ""

@@ -1,0 +1,63 @@
+"""What stands behind the cursor is not written a second time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
+
+
+def shown(rest: str, pieces: list[str]) -> tuple[str, bool]:
+    overlap = SuffixOverlap(rest)
+    text = ""
+    for piece in pieces:
+        text += overlap.push(piece)
+        if overlap.stopped:
+            return text, True
+    text += overlap.finish()
+    return text, overlap.stopped
+
+
+def specified(rest: str, text: str) -> tuple[str, bool]:
+    line = text.split("\n")[0].rstrip()
+    if rest.strip() and line.endswith(rest.strip()):
+        return line.removesuffix(rest.strip()), True
+    return text, False
+
+
+@pytest.mark.parametrize(
+    ("rest", "text", "expected"),
+    [
+        (")", "a, b)\nnext()\n", "a, b"),
+        (")", "f(a), g(b))", "f(a), g(b)"),
+        (") {", "a ) {  \nreturn", "a "),
+        ("", "a)\nb\n", "a)\nb\n"),
+        ("   ", "a)\nb\n", "a)\nb\n"),
+        (")", "a,\n  b)\n", "a,\n  b)\n"),
+        (")", ")", ""),
+        ("])", "1])", "1"),
+    ],
+)
+def test_the_rest_of_the_line_is_cut_where_the_first_line_ends_with_it(
+    rest: str, text: str, expected: str
+) -> None:
+    assert shown(rest, [text])[0] == expected
+
+
+@given(st.text("ab )", max_size=4), st.lists(st.text("ab )\n", max_size=4), max_size=8))
+def test_the_pieces_in_which_text_comes_do_not_matter(rest: str, pieces: list[str]) -> None:
+    assert shown(rest, pieces) == specified(rest, "".join(pieces))
+
+
+@given(st.text("ab )", max_size=4), st.lists(st.text("ab )\n", max_size=4), max_size=8))
+def test_only_what_may_become_the_overlap_is_held_back(rest: str, pieces: list[str]) -> None:
+    overlap = SuffixOverlap(rest)
+    read = text = ""
+    for piece in pieces:
+        read += piece
+        text += overlap.push(piece)
+        if overlap.stopped:
+            return
+        held = read[len(text) :]
+        assert read.startswith(text)
+        assert len(held.rstrip()) <= len(rest)
