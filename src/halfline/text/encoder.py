@@ -30,11 +30,14 @@ _BEFORE_SPACE = re.compile(f"(?<=[^{SPACE}])(?={SPACE})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:
-    """`texts` by id · `control_ids` never come out of text · `user_defined` text is found before all else.
+    """A vocabulary ready to encode: `texts` by id, `control_ids` that no text encodes to.
 
-    `has_gaps`: some bytes have no token. They vanish, but keep their neighbours apart, so the engine knows
-    them by ids behind the vocabulary. `spaces_escaped`: the engine wants ▁ for every space, and with `space_prefix` one more in front of a
-    text. `cut` finds where a long text may be cut without changing its tokens; None: nowhere.
+    user_defined    tokens whose text is found before all else; `encode` is given none of it
+    has_gaps        some bytes have no token: they vanish but keep their neighbours apart, so the engine knows
+                    them by ids behind the vocabulary
+    spaces_escaped  the engine wants ▁ for every space
+    space_prefix    one more in front of a text; with `metaspace` only where it does not begin with one
+    cut             where a long text may be cut without changing its tokens; None: nowhere
     """
 
     engine: tokenizers.Tokenizer
@@ -43,9 +46,15 @@ class Encoder:
     user_defined: dict[str, int]
     spelling: token_bytes.Spelling
     has_gaps: bool = False
+    metaspace: bool = False
     spaces_escaped: bool
     space_prefix: bool
     cut: re.Pattern[str] | None
+
+    def start(self, text: str) -> str:
+        """A text that continues no other, with the space its first word is expected to have."""
+        needs_space = self.space_prefix and not (self.metaspace and text.startswith((" ", SPACE)))
+        return " " + text if needs_space else text
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text holding no user defined token. Linear in its length, other threads run meanwhile."""
@@ -165,6 +174,7 @@ def _from_json(vocab: VocabSpec) -> Encoder:
         user_defined={token.content: i for i, token in added.items() if i not in control_ids},
         spelling=token_bytes.byte_level if byte_level else token_bytes.sentencepiece,
         spaces_escaped=not byte_level,
+        metaspace="Metaspace" in (step["type"] for step in _steps(source.pre_tokenizer)),
         space_prefix=any(
             step["type"] == "Prepend" or step.get("prepend_scheme") in ("first", "always")
             for step in _steps(source.normalizer) + _steps(source.pre_tokenizer)

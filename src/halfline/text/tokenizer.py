@@ -60,7 +60,7 @@ class Tokenizer:
                 token_ids.append(part)
                 starts = True
             else:
-                token_ids += self._encoder.encode(" " + part if starts and self.space_prefix else part)
+                token_ids += self._encoder.encode(self._encoder.start(part) if starts else part)
                 starts = False
         return token_ids
 
