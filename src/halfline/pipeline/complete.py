@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Progress, Work
@@ -62,8 +63,9 @@ class CompletionPipeline:
             [self._work(request, prompt, index) for index in range(request.num_choices)]
         )
         try:
-            async for delta in self._deltas(request, prompt, generation):
-                yield delta
+            async with aclosing(self._deltas(request, prompt, generation)) as deltas:
+                async for delta in deltas:
+                    yield delta
         finally:
             generation.cancel()
             self._receipts.keep(

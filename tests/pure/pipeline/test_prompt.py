@@ -1,0 +1,143 @@
+"""What goes into the prompt, and what the ledger says about it."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from halfline.errors import BadRequest, PromptTooLong, UnencodableText
+from halfline.model.random_model import BOS_ID, EOS_ID, byte_vocab
+from halfline.pipeline.options import PipelineOptions
+from halfline.pipeline.prompt import Prompt, PromptBuilder
+from halfline.request import CompletionRequest, Document, SamplingParams
+from halfline.text.tokenizer import Tokenizer
+from halfline.text.vocab import VocabSpec
+
+PLAIN = byte_vocab(262)
+PREFIX_ID, SUFFIX_ID, MIDDLE_ID = 258, 259, 260
+
+
+def infill_vocab(*markers: str) -> VocabSpec:
+    tokens = (*PLAIN.tokens[:258], *markers, *PLAIN.tokens[258 + len(markers) :])
+    types = PLAIN.token_types[:258] + (3,) * len(markers) + PLAIN.token_types[258 + len(markers) :]
+    return replace(PLAIN, tokens=tokens, token_types=types)
+
+
+PSM = infill_vocab("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+SUFFIX_FIRST = infill_vocab("[PREFIX]", "[SUFFIX]")
+
+
+def build(
+    prompt: str | tuple[int, ...] | Document,
+    max_tokens: int = 16,
+    vocab: VocabSpec = PLAIN,
+    limit: int = 2048,
+    params: SamplingParams | None = None,
+) -> Prompt:
+    builder = PromptBuilder(Tokenizer(vocab), PipelineOptions(), vocab_size=262, max_sequence_tokens=limit)
+    request = CompletionRequest(
+        id="r", prompt=prompt, params=params or SamplingParams(), max_tokens=max_tokens
+    )
+    return asyncio.run(builder.build(request))
+
+
+def test_a_raw_prompt_is_taken_as_it_is() -> None:
+    prompt = build("def f():")
+    assert prompt.token_ids == tuple(b"def f():")
+    assert prompt.places == range(8)
+    assert (prompt.text, prompt.rest_of_line, prompt.max_new_tokens) == ("def f():", "", 16)
+
+
+def test_a_raw_prompt_over_the_context_is_refused_with_its_numbers() -> None:
+    with pytest.raises(PromptTooLong, match="has 100 tokens and 16 more .* at most 115"):
+        build("x" * 100, limit=115)
+    assert len(build("x" * 100, limit=116).token_ids) == 100
+
+
+def test_an_enormous_raw_prompt_is_refused_without_being_encoded() -> None:
+    started_at = time.process_time()
+    with pytest.raises(PromptTooLong):
+        build("x" * 20_000_000)
+    assert time.process_time() - started_at < 1.0
+
+
+def test_a_large_raw_prompt_that_fits_is_encoded_whole() -> None:
+    assert len(build("x" * 100_000, limit=200_000).token_ids) == 100_000
+
+
+@pytest.mark.parametrize("prompt", ["", ()])
+def test_an_empty_raw_prompt_becomes_one_token(prompt: str | tuple[int, ...]) -> None:
+    assert build(prompt).token_ids == (BOS_ID,)
+
+
+def test_token_ids_are_a_prompt_and_must_be_in_the_vocabulary() -> None:
+    assert build((72, 105)).text == "Hi"
+    for bad in (-1, 262):
+        with pytest.raises(BadRequest, match=f"token {bad}"):
+            build((72, bad))
+
+
+@pytest.mark.parametrize("prompt", ["a\udc80", Document("a\udc80", "")])
+def test_a_lone_surrogate_is_refused(prompt: str | Document) -> None:
+    with pytest.raises(UnencodableText, match="character 1"):
+        build(prompt)
+
+
+def test_a_lone_surrogate_behind_the_cursor_is_refused_where_it_is_read() -> None:
+    with pytest.raises(UnencodableText, match="character 4"):
+        build(Document("abc", "d\ud800"), vocab=PSM)
+
+
+def test_a_document_without_an_infill_format_is_its_prefix() -> None:
+    prompt = build(Document("def f(", ")\nend\n"))
+    assert prompt.token_ids == tuple(b"def f(")
+    assert prompt.rest_of_line == ")"
+    assert prompt.ledger["infill"] is None
+    assert prompt.ledger["suffix_tokens"] == 0
+    assert prompt.ledger["suffix_characters"] == 6
+
+
+def test_a_document_is_rendered_in_the_models_infill_format() -> None:
+    prompt = build(Document("ab", "yz"), vocab=PSM)
+    assert prompt.token_ids == (PREFIX_ID, *b"ab", SUFFIX_ID, *b"yz", MIDDLE_ID)
+    assert [prompt.token_ids[place] for place in prompt.places] == list(b"ab")
+    prompt = build(Document("ab", "yz"), vocab=SUFFIX_FIRST)
+    assert prompt.token_ids == (SUFFIX_ID, *b"yz", PREFIX_ID, *b"ab")
+    assert [prompt.token_ids[place] for place in prompt.places] == list(b"ab")
+
+
+def test_a_vocabulary_that_wants_bos_gets_it_once_and_first() -> None:
+    assert build(Document("ab", ""), vocab=replace(PLAIN, add_bos=True)).token_ids == (BOS_ID, *b"ab")
+    framed = build(Document("ab", ""), vocab=replace(PSM, add_bos=True))
+    assert framed.token_ids == (BOS_ID, PREFIX_ID, *b"ab", SUFFIX_ID, MIDDLE_ID)
+    assert [framed.token_ids[place] for place in framed.places] == list(b"ab")
+
+
+@pytest.mark.parametrize("line", ["x = 1\n", "x"], ids=["lines", "one endless line"])
+@pytest.mark.parametrize("vocab", [PLAIN, PSM], ids=["plain", "infill"])
+def test_a_document_of_twenty_megabytes_takes_bounded_time_and_fits(line: str, vocab: VocabSpec) -> None:
+    text = line * (10_000_000 // len(line))
+    started_at = time.process_time()
+    prompt = build(Document(text, text), vocab=vocab)
+    assert time.process_time() - started_at < 1.0
+    assert 512 <= len(prompt.token_ids) <= 1024 + 256 + 3
+    assert prompt.ledger["prefix_characters_left_out"] == len(text) - len(prompt.text)
+    assert text.endswith(prompt.text)
+
+
+@pytest.mark.parametrize("limit", [64, 100, 1000])
+@pytest.mark.parametrize("max_tokens", [1, 500, 100_000])
+@pytest.mark.parametrize("vocab", [PLAIN, PSM], ids=["plain", "infill"])
+def test_a_document_always_fits_whatever_is_asked_for(limit: int, max_tokens: int, vocab: VocabSpec) -> None:
+    prompt = build(Document("some code\n" * 300, "more\n" * 300), max_tokens, vocab, limit)
+    assert len(prompt.token_ids) + prompt.max_new_tokens <= limit
+    assert prompt.token_ids[prompt.places.stop - 1] == ord("\n"), "the window ends at the cursor"
+    assert prompt.max_new_tokens == min(max_tokens, limit // 2)
+
+
+def test_generation_ends_at_eos_and_in_editor_mode_at_every_marker() -> None:
+    assert build("a", vocab=PSM).stop_token_ids == {EOS_ID}
+    assert build(Document("a", ""), vocab=PSM).stop_token_ids == {EOS_ID, PREFIX_ID, SUFFIX_ID, MIDDLE_ID}
+    chosen = SamplingParams(stop_token_ids=(10,), ignore_eos=True)
+    assert build(Document("a", ""), vocab=PSM, params=chosen).stop_token_ids == {10}
