@@ -1,4 +1,121 @@
-// The Python face of the CPU executor.
+// The Python face of the CPU executor. Shapes and indices were checked by executor.py.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
-NB_MODULE(_native, m) { m.doc() = "CPU executor"; }
+#include <stdexcept>
+
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace halfline;
+
+namespace {
+
+using Int32s = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Int32Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ByteTable = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using WritableBytes = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Instruction paths this machine can run, best first.
+std::vector<std::string> available_isas() {
+  std::vector<std::string> names;
+#ifdef HALFLINE_X86
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    names.emplace_back("avx512vnni");
+  }
+  if (avx2) names.emplace_back("avx2");
+#endif
+  names.emplace_back("portable");
+  return names;
+}
+
+Isa isa_named(const std::string& name) {
+  if (name == "avx512vnni") return Isa::avx512vnni;
+  if (name == "avx2") return Isa::avx2;
+  return Isa::portable;
+}
+
+bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_places, Int32Table block_tables,
+         Int32Table masks, Int32s logit_rows, Int32s hidden_rows, Floats logits, Floats hidden) {
+  BatchView batch{token_ids.data(), static_cast<int>(token_ids.size()), {}, logit_rows.data(),
+                  static_cast<int>(logit_rows.size()), hidden_rows.data(), static_cast<int>(hidden_rows.size())};
+  for (std::size_t i = 0; i < first_places.size(); ++i) {
+    const std::int32_t* mask = masks.data() + 3 * i;
+    batch.sequences.push_back({row_starts.data()[i], row_starts.data()[i + 1] - row_starts.data()[i],
+                               first_places.data()[i], block_tables.data() + i * block_tables.shape(1), mask[0],
+                               mask[1], mask[2]});
+  }
+  nb::gil_scoped_release release;
+  return engine.run(batch, logits.data(), hidden.data());
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "CPU executor";
+  m.def("available_isas", &available_isas);
+
+  nb::class_<ModelShape>(m, "ModelShape")
+      .def(nb::init<>())
+      .def_rw("num_layers", &ModelShape::num_layers)
+      .def_rw("hidden_size", &ModelShape::hidden_size)
+      .def_rw("num_heads", &ModelShape::num_heads)
+      .def_rw("num_kv_heads", &ModelShape::num_kv_heads)
+      .def_rw("head_dim", &ModelShape::head_dim)
+      .def_rw("ffn_size", &ModelShape::ffn_size)
+      .def_rw("vocab_size", &ModelShape::vocab_size)
+      .def_rw("max_context", &ModelShape::max_context)
+      .def_rw("layer_norm", &ModelShape::layer_norm)
+      .def_rw("norm_eps", &ModelShape::norm_eps)
+      .def_rw("gated", &ModelShape::gated)
+      .def_rw("attention_scale", &ModelShape::attention_scale)
+      .def_rw("embedding_scale", &ModelShape::embedding_scale)
+      .def_rw("residual_scale", &ModelShape::residual_scale)
+      .def_rw("logit_scale", &ModelShape::logit_scale)
+      .def_rw("inverse_frequencies", &ModelShape::inverse_frequencies)
+      .def_rw("layer_windows", &ModelShape::layer_windows);
+
+  nb::class_<Engine>(m, "Engine")
+      .def("__init__",
+           [](Engine* self, const ModelShape& shape, int num_blocks, int num_threads, const std::string& isa) {
+             new (self) Engine(shape, num_blocks, num_threads, isa_named(isa));
+           })
+      .def("add_matrix",
+           [](Engine& engine, const std::string& name, int format, int cols, ByteTable rows) {
+             nb::gil_scoped_release release;
+             engine.add_matrix(name, static_cast<Format>(format), static_cast<int>(rows.shape(0)), cols, rows.data());
+           })
+      .def("add_vector",
+           [](Engine& engine, const std::string& name,
+              nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu> values) {
+             engine.add_vector(name, values.data(), static_cast<int>(values.size()));
+           })
+      .def("finish_loading", &Engine::finish_loading)
+      .def("run", &run)
+      .def("set_stop", [](Engine& engine, bool stop) { engine.stop_flag().store(stop); })
+      .def_prop_ro("isa", &Engine::isa)
+      .def_prop_ro("weight_bytes", &Engine::weight_bytes)
+      .def_prop_ro("block_bytes", &Engine::block_bytes)
+      .def("copy_blocks",
+           [](Engine& engine, Int32s sources, Int32s targets) {
+             for (std::size_t i = 0; i < sources.size(); ++i) engine.copy_block(sources.data()[i], targets.data()[i]);
+           })
+      .def("export_blocks",
+           [](const Engine& engine, Int32s blocks, WritableBytes bytes) {
+             for (std::size_t i = 0; i < blocks.size(); ++i) {
+               engine.export_block(blocks.data()[i], bytes.data() + i * bytes.shape(1));
+             }
+           })
+      .def("import_blocks", [](Engine& engine, Int32s blocks, ByteTable bytes) {
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+          engine.import_block(blocks.data()[i], bytes.data() + i * bytes.shape(1));
+        }
+      });
+}

@@ -1,0 +1,450 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "pack.hpp"
+
+namespace halfline {
+namespace {
+
+// Rows that go through a layer's matrices together. Bounds the memory of a long batch and keeps its activations in
+// the second-level cache.
+constexpr int kSlabRows = 512;
+
+const Kernels& kernels_of(Isa isa) {
+  switch (isa) {
+#ifdef HALFLINE_X86
+    case Isa::avx2: return avx2_kernels();
+    case Isa::avx512vnni: return avx512vnni_kernels();
+#endif
+    default: return portable_kernels();
+  }
+}
+
+int round_up(int value, int step) { return (value + step - 1) / step * step; }
+
+QuantRows quant_rows(const Memory& memory, int rows, int cols) {
+  const std::int64_t blocks = std::int64_t{rows} * (cols / kBlockValues);
+  auto* quants = memory.as<std::int8_t>();
+  auto* scales = reinterpret_cast<float*>(quants + blocks * kBlockValues);
+  return {quants, scales, scales + blocks, reinterpret_cast<std::int32_t*>(scales + 2 * blocks)};
+}
+
+}  // namespace
+
+// x and q exist for every row of a batch, since attention starts when all KV of a layer is written. The others serve
+// one slab of rows after the other. All are float [rows, stride] except the quantised copy of the current input.
+struct Engine::Buffers {
+  int rows = 0;
+  int stride_x, stride_q, stride_kv, stride_ffn;
+  Memory x, q;
+  Memory normed, keys, values, attended, gate, up;   // slabs
+  Memory quants;                                     // QuantRows of one slab
+  std::vector<Memory> linear_scratch, attention_scratch;   // one each per worker
+  std::vector<std::int32_t> places;                  // of each row
+  std::vector<const SequenceRows*> sequences;        // of each row
+};
+
+Engine::Engine(const ModelShape& shape, int num_blocks, int num_threads, Isa isa)
+    : shape_(shape),
+      num_blocks_(num_blocks),
+      kernels_(kernels_of(isa)),
+      team_(num_threads),
+      arena_(static_cast<std::size_t>(num_blocks) * static_cast<std::size_t>(block_bytes())),
+      buffers_(std::make_shared<Buffers>()) {
+  Buffers& b = *buffers_;
+  b.stride_x = round_up(shape_.hidden_size, kBlockValues);
+  b.stride_q = round_up(shape_.num_heads * shape_.head_dim, kBlockValues);
+  b.stride_kv = round_up(shape_.num_kv_heads * shape_.head_dim, kBlockValues);
+  b.stride_ffn = round_up(shape_.ffn_size, kBlockValues);
+  const auto slab = [](int stride) { return Memory(sizeof(float) * kSlabRows * static_cast<std::size_t>(stride)); };
+  b.normed = slab(b.stride_x);
+  b.keys = slab(b.stride_kv);
+  b.values = slab(b.stride_kv);
+  b.attended = slab(b.stride_q);
+  b.gate = slab(b.stride_ffn);
+  b.up = slab(b.stride_ffn);
+  const int widest = std::max({b.stride_x, b.stride_q, b.stride_ffn});
+  b.quants = Memory(static_cast<std::size_t>(kSlabRows) * (widest / kBlockValues) * (kBlockValues + 16));
+  const int group = shape_.num_heads / shape_.num_kv_heads;
+  for (int worker = 0; worker < num_threads; ++worker) {
+    b.linear_scratch.emplace_back(static_cast<std::size_t>(linear_scratch_bytes(widest)));
+    b.attention_scratch.emplace_back(sizeof(float) *
+                                     static_cast<std::size_t>(attention_scratch_floats(group, shape_.head_dim)));
+  }
+}
+
+// ---- Loading --------------------------------------------------------------------------------------------------
+
+void Engine::add_matrix(const std::string& name, Format format, int rows, int cols, const std::uint8_t* file) {
+  PackedMatrix packed = packed_shape(format, rows, cols);
+  Memory memory(static_cast<std::size_t>(packed.panels) * packed.panel_bytes);
+  auto* data = memory.as<std::uint8_t>();
+  team_.run([&](int) {
+    team_.share(packed.panels, 8, [&](int begin, int end) { pack_panels(packed, file, begin, end, data); });
+  });
+  packed.data = data;
+  weight_bytes_ += static_cast<std::int64_t>(memory.bytes());
+  weights_.push_back(std::move(memory));
+  matrices_[name] = packed;
+}
+
+void Engine::add_vector(const std::string& name, const float* values, int count) {
+  std::vector<float> padded(static_cast<std::size_t>(round_up(count, kPanelRows)));
+  std::copy_n(values, count, padded.begin());
+  weight_bytes_ += static_cast<std::int64_t>(padded.size() * sizeof(float));
+  vectors_[name] = std::move(padded);
+}
+
+const PackedMatrix& Engine::matrix(const std::string& name, int rows, int cols) const {
+  const auto found = matrices_.find(name + ".weight");
+  if (found == matrices_.end()) throw std::invalid_argument("the matrix `" + name + ".weight` is missing");
+  const PackedMatrix& packed = found->second;
+  if (packed.rows != rows || packed.cols != cols) {
+    throw std::invalid_argument("`" + name + ".weight` is " + std::to_string(packed.rows) + " x " +
+                                std::to_string(packed.cols) + ", not " + std::to_string(rows) + " x " +
+                                std::to_string(cols));
+  }
+  return packed;
+}
+
+const float* Engine::vector(const std::string& name, int count) const {
+  const auto found = vectors_.find(name);
+  if (found == vectors_.end()) throw std::invalid_argument("the vector `" + name + "` is missing");
+  if (found->second.size() != static_cast<std::size_t>(round_up(count, kPanelRows))) {
+    throw std::invalid_argument("`" + name + "` does not have " + std::to_string(count) + " values");
+  }
+  return found->second.data();
+}
+
+const float* Engine::bias(const std::string& name, int count) const {
+  return vectors_.contains(name + ".bias") ? vector(name + ".bias", count) : nullptr;
+}
+
+NormWeights Engine::norm(const std::string& name) const {
+  return {vector(name + ".weight", shape_.hidden_size), bias(name, shape_.hidden_size), shape_.norm_eps,
+          shape_.layer_norm};
+}
+
+void Engine::finish_loading() {
+  const int hidden = shape_.hidden_size, ffn = shape_.ffn_size;
+  const int q_size = shape_.num_heads * shape_.head_dim, kv_size = shape_.num_kv_heads * shape_.head_dim;
+  for (int i = 0; i < shape_.num_layers; ++i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    const auto optional = [&](const char* name) -> const float* {
+      const std::string full = prefix + name + ".weight";
+      return vectors_.contains(full) ? vector(full, shape_.head_dim) : nullptr;
+    };
+    Layer layer{};
+    layer.attn_norm = norm(prefix + "attn_norm");
+    layer.ffn_norm = norm(prefix + "ffn_norm");
+    layer.q_norm = optional("q_norm");
+    layer.k_norm = optional("k_norm");
+    layer.q = matrix(prefix + "q", q_size, hidden);
+    layer.k = matrix(prefix + "k", kv_size, hidden);
+    layer.v = matrix(prefix + "v", kv_size, hidden);
+    layer.o = matrix(prefix + "o", hidden, q_size);
+    if (shape_.gated) layer.gate = matrix(prefix + "gate", ffn, hidden);
+    layer.up = matrix(prefix + "up", ffn, hidden);
+    layer.down = matrix(prefix + "down", hidden, ffn);
+    layer.q_bias = bias(prefix + "q", q_size);
+    layer.k_bias = bias(prefix + "k", kv_size);
+    layer.v_bias = bias(prefix + "v", kv_size);
+    layer.o_bias = bias(prefix + "o", hidden);
+    layer.gate_bias = bias(prefix + "gate", ffn);
+    layer.up_bias = bias(prefix + "up", ffn);
+    layer.down_bias = bias(prefix + "down", hidden);
+    layer.window = shape_.layer_windows[static_cast<std::size_t>(i)];
+    layers_.push_back(layer);
+  }
+  final_norm_ = norm("final_norm");
+  embedding_ = matrix("embed", shape_.vocab_size, hidden);
+  head_ = matrices_.contains("head.weight") ? matrix("head", shape_.vocab_size, hidden) : embedding_;
+}
+
+// ---- KV -------------------------------------------------------------------------------------------------------
+
+// Arena: [layer][block][kv head][K transposed | V], fp16.
+std::int64_t Engine::block_bytes() const {
+  return std::int64_t{2} * 2 * kSlots * shape_.head_dim * shape_.num_kv_heads * shape_.num_layers;
+}
+
+std::uint16_t* Engine::kv(int layer, int block, int head) const {
+  const std::int64_t head_values = std::int64_t{2} * kSlots * shape_.head_dim;
+  const std::int64_t at = (std::int64_t{layer} * num_blocks_ + block) * shape_.num_kv_heads + head;
+  return arena_.as<std::uint16_t>() + at * head_values;
+}
+
+void Engine::copy_block(int source, int target) {
+  const auto bytes = static_cast<std::size_t>(block_bytes() / shape_.num_layers);
+  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memmove(kv(layer, target, 0), kv(layer, source, 0), bytes);
+}
+
+void Engine::export_block(int block, std::uint8_t* target) const {
+  const auto bytes = static_cast<std::size_t>(block_bytes() / shape_.num_layers);
+  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memcpy(target + layer * bytes, kv(layer, block, 0), bytes);
+}
+
+void Engine::import_block(int block, const std::uint8_t* source) {
+  const auto bytes = static_cast<std::size_t>(block_bytes() / shape_.num_layers);
+  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memcpy(kv(layer, block, 0), source + layer * bytes, bytes);
+}
+
+// ---- The pass -------------------------------------------------------------------------------------------------
+
+void Engine::grow_rotations(int places) {
+  const std::vector<double>& frequencies = shape_.inverse_frequencies;
+  const std::size_t pairs = frequencies.size();
+  std::size_t known = pairs ? cosines_.size() / pairs : static_cast<std::size_t>(places);
+  if (known >= static_cast<std::size_t>(places)) return;
+  const std::size_t wanted =
+      std::min<std::size_t>(std::max<std::size_t>(2 * known, static_cast<std::size_t>(places)),
+                            static_cast<std::size_t>(std::max(places, shape_.max_context)));
+  cosines_.reserve(wanted * pairs);
+  sines_.reserve(wanted * pairs);
+  for (std::size_t place = known; place < wanted; ++place) {
+    for (const double frequency : frequencies) {
+      const double angle = static_cast<double>(place) * frequency;
+      cosines_.push_back(static_cast<float>(std::cos(angle)));
+      sines_.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+}
+
+void Engine::reserve(int rows) {
+  Buffers& b = *buffers_;
+  if (rows <= b.rows) return;
+  b.x = Memory(sizeof(float) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(b.stride_x));
+  b.q = Memory(sizeof(float) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(b.stride_q));
+  b.rows = rows;
+}
+
+bool Engine::run(const BatchView& batch, float* logits, float* hidden) {
+  Buffers& b = *buffers_;
+  reserve(batch.num_rows);
+  b.places.resize(static_cast<std::size_t>(batch.num_rows));
+  b.sequences.resize(static_cast<std::size_t>(batch.num_rows));
+  int places = 0;
+  for (const SequenceRows& sequence : batch.sequences) {
+    for (int i = 0; i < sequence.num_rows; ++i) {
+      b.places[static_cast<std::size_t>(sequence.first_row + i)] = sequence.first_place + i;
+      b.sequences[static_cast<std::size_t>(sequence.first_row + i)] = &sequence;
+    }
+    places = std::max(places, sequence.first_place + sequence.num_rows);
+  }
+  grow_rotations(places);
+  stopping_ = false;
+  team_.run([&](int worker) { forward(batch, logits, hidden, worker); });
+  return !stopping_;
+}
+
+void Engine::forward(const BatchView& batch, float* logits, float* hidden, int worker) {
+  embed(batch);
+  for (int index = 0; index < shape_.num_layers; ++index) {
+    team_.barrier([&] { stopping_ = stop_.load(std::memory_order_relaxed); });
+    if (stopping_) return;
+    const Layer& layer = layers_[static_cast<std::size_t>(index)];
+    for (int first = 0; first < batch.num_rows; first += kSlabRows) {
+      project_qkv(layer, index, first, std::min(kSlabRows, batch.num_rows - first), worker);
+    }
+    for (int first = 0; first < batch.num_rows; first += kSlabRows) {
+      const int count = std::min(kSlabRows, batch.num_rows - first);
+      attend(layer, index, batch, first, count, worker);
+      feed_forward(layer, first, count, worker);
+    }
+  }
+  finish(batch, logits, hidden, worker);
+}
+
+void Engine::embed(const BatchView& batch) {
+  Buffers& b = *buffers_;
+  team_.share(batch.num_rows, 4, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      float* x = b.x.as<float>() + std::int64_t{row} * b.stride_x;
+      unpack_row(embedding_, batch.token_ids[row], x);
+      for (int i = 0; i < shape_.hidden_size; ++i) x[i] *= shape_.embedding_scale;
+    }
+  });
+}
+
+void Engine::linears(const LinearJob* jobs, int num_jobs, int worker) {
+  // About eight portions per worker, in pairs of panels: small enough to even out, large enough to stream.
+  int panels = 0;
+  for (int i = 0; i < num_jobs; ++i) panels += jobs[i].weights->panels;
+  const int grain = std::max(2, panels / (8 * team_.size()) / 2 * 2);
+  int units = 0;
+  for (int i = 0; i < num_jobs; ++i) units += (jobs[i].weights->panels + grain - 1) / grain;
+  auto* scratch = buffers_->linear_scratch[static_cast<std::size_t>(worker)].as<std::uint8_t>();
+  team_.share(units, 1, [&](int unit, int) {
+    const LinearJob* job = jobs;
+    while (unit >= (job->weights->panels + grain - 1) / grain) {
+      unit -= (job->weights->panels + grain - 1) / grain;
+      ++job;
+    }
+    kernels_.linear(*job, unit * grain, std::min((unit + 1) * grain, job->weights->panels), scratch);
+  });
+}
+
+void Engine::project_qkv(const Layer& layer, int index, int first, int count, int worker) {
+  Buffers& b = *buffers_;
+  const int hidden = shape_.hidden_size;
+  const QuantRows quant = quant_rows(b.quants, count, b.stride_x);
+  const bool quantised = layer.q.quantised() || layer.k.quantised() || layer.v.quantised();
+  team_.share(count, 1, [&](int row, int) {
+    float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;
+    kernels_.norm(b.x.as<float>() + std::int64_t{first + row} * b.stride_x, layer.attn_norm, hidden, normed);
+    if (quantised) kernels_.quantise(normed, hidden, row, count, quant);
+  });
+  const auto job = [&](const PackedMatrix& weights, const float* bias, float* output, int stride) {
+    return LinearJob{&weights, bias, count, b.normed.as<float>(), b.stride_x, quant, output, stride, false, 1.0f};
+  };
+  const LinearJob jobs[] = {
+      job(layer.q, layer.q_bias, b.q.as<float>() + std::int64_t{first} * b.stride_q, b.stride_q),
+      job(layer.k, layer.k_bias, b.keys.as<float>(), b.stride_kv),
+      job(layer.v, layer.v_bias, b.values.as<float>(), b.stride_kv),
+  };
+  linears(jobs, 3, worker);
+  team_.share(count, 1, [&](int row, int) {
+    float* q = b.q.as<float>() + std::int64_t{first + row} * b.stride_q;
+    float* key = b.keys.as<float>() + std::int64_t{row} * b.stride_kv;
+    const float* value = b.values.as<float>() + std::int64_t{row} * b.stride_kv;
+    const auto at = static_cast<std::size_t>(first + row);
+    const std::int32_t place = b.places[at];
+    const int block = b.sequences[at]->block_table[place / kSlots];
+    const int dim = shape_.head_dim, pairs = static_cast<int>(shape_.inverse_frequencies.size());
+    const float* cosines = cosines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
+    const float* sines = sines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
+    const auto turn = [&](float* head, const float* norm, float scale) {
+      if (norm) kernels_.norm(head, {norm, nullptr, shape_.norm_eps, false}, dim, head);
+      kernels_.rotate(head, cosines, sines, pairs, dim, scale);
+    };
+    for (int h = 0; h < shape_.num_heads; ++h) turn(q + h * dim, layer.q_norm, shape_.attention_scale);
+    for (int h = 0; h < shape_.num_kv_heads; ++h) {
+      turn(key + h * dim, layer.k_norm, 1.0f);
+      kernels_.store_kv(key + h * dim, value + h * dim, dim, kv(index, block, h), place % kSlots);
+    }
+  });
+}
+
+void Engine::attend(const Layer& layer, int index, const BatchView& batch, int first, int count, int worker) {
+  Buffers& b = *buffers_;
+  const int group = shape_.num_heads / shape_.num_kv_heads, dim = shape_.head_dim;
+  const int tile_rows = std::max(1, std::min(kSlots, kTileQueries / group));
+
+  // Tiles of each sequence's part of this slab. The last tiles see most places and go first.
+  int tiles = 0;
+  const auto part = [&](const SequenceRows& sequence) {
+    const int begin = std::max(sequence.first_row, first);
+    return std::pair{begin, std::min(sequence.first_row + sequence.num_rows, first + count) - begin};
+  };
+  for (const SequenceRows& sequence : batch.sequences) {
+    const int rows = part(sequence).second;
+    if (rows > 0) tiles += (rows + tile_rows - 1) / tile_rows;
+  }
+  const int units = tiles * shape_.num_kv_heads;
+  auto* scratch = b.attention_scratch[static_cast<std::size_t>(worker)].as<float>();
+  team_.share(units, 1, [&](int unit, int) {
+    unit = units - 1 - unit;
+    const int head = unit % shape_.num_kv_heads;
+    int number = unit / shape_.num_kv_heads;
+    for (const SequenceRows& sequence : batch.sequences) {
+      const auto [begin, rows] = part(sequence);
+      if (rows <= 0) continue;
+      const int here = (rows + tile_rows - 1) / tile_rows;
+      if (number >= here) {
+        number -= here;
+        continue;
+      }
+      const int row = begin + number * tile_rows;
+      const std::int64_t column = std::int64_t{head} * group * dim;
+      kernels_.attend({b.q.as<float>() + std::int64_t{row} * b.stride_q + column,
+                       b.attended.as<float>() + std::int64_t{row - first} * b.stride_q + column, b.stride_q,
+                       std::min(tile_rows, rows - number * tile_rows), group, dim,
+                       sequence.first_place + (row - sequence.first_row), sequence.block_table, kv(index, 0, head),
+                       std::int64_t{2} * kSlots * dim * shape_.num_kv_heads,
+                       {sequence.window, sequence.num_sinks, sequence.prefix, layer.window}, scratch});
+      return;
+    }
+  });
+
+  const int q_size = shape_.num_heads * dim;
+  const QuantRows quant = quant_rows(b.quants, count, b.stride_q);
+  if (layer.o.quantised()) {
+    team_.share(count, 1, [&](int row, int) {
+      kernels_.quantise(b.attended.as<float>() + std::int64_t{row} * b.stride_q, q_size, row, count, quant);
+    });
+  }
+  const LinearJob job{&layer.o, layer.o_bias, count, b.attended.as<float>(), b.stride_q, quant,
+                      b.x.as<float>() + std::int64_t{first} * b.stride_x, b.stride_x, true, shape_.residual_scale};
+  linears(&job, 1, worker);
+}
+
+void Engine::feed_forward(const Layer& layer, int first, int count, int worker) {
+  Buffers& b = *buffers_;
+  const int hidden = shape_.hidden_size, ffn = shape_.ffn_size;
+  float* x = b.x.as<float>() + std::int64_t{first} * b.stride_x;
+  const QuantRows quant = quant_rows(b.quants, count, b.stride_x);
+  const bool quantised = layer.up.quantised() || (shape_.gated && layer.gate.quantised());
+  team_.share(count, 1, [&](int row, int) {
+    float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;
+    kernels_.norm(x + std::int64_t{row} * b.stride_x, layer.ffn_norm, hidden, normed);
+    if (quantised) kernels_.quantise(normed, hidden, row, count, quant);
+  });
+  const auto job = [&](const PackedMatrix& weights, const float* bias, float* output) {
+    return LinearJob{&weights, bias,  count,        b.normed.as<float>(), b.stride_x,
+                     quant,    output, b.stride_ffn, false,                1.0f};
+  };
+  const LinearJob jobs[] = {job(layer.up, layer.up_bias, b.up.as<float>()),
+                            job(layer.gate, layer.gate_bias, b.gate.as<float>())};
+  linears(jobs, shape_.gated ? 2 : 1, worker);
+
+  const QuantRows inner = quant_rows(b.quants, count, b.stride_ffn);
+  team_.share(count, 1, [&](int row, int) {
+    float* up = b.up.as<float>() + std::int64_t{row} * b.stride_ffn;
+    const float* gate = b.gate.as<float>() + std::int64_t{row} * b.stride_ffn;
+    // Whole vectors: the padding of a row is zero and stays so.
+    if (shape_.gated) {
+      kernels_.gate(gate, up, round_up(ffn, kPanelRows), up);
+    } else {
+      kernels_.gelu(up, round_up(ffn, kPanelRows), up);
+    }
+    if (layer.down.quantised()) kernels_.quantise(up, ffn, row, count, inner);
+  });
+  const LinearJob down{&layer.down, layer.down_bias, count,        b.up.as<float>(), b.stride_ffn, inner,
+                       x,           b.stride_x,      true, shape_.residual_scale};
+  linears(&down, 1, worker);
+}
+
+// The last norm and the head, for the rows that were asked for.
+void Engine::finish(const BatchView& batch, float* logits, float* hidden, int worker) {
+  Buffers& b = *buffers_;
+  const int size = shape_.hidden_size;
+  const auto x = [&](int row) { return b.x.as<float>() + std::int64_t{row} * b.stride_x; };
+  team_.share(batch.num_hidden_rows, 1, [&](int row, int) {
+    kernels_.norm(x(batch.hidden_rows[row]), final_norm_, size, hidden + std::int64_t{row} * size);
+  });
+  for (int first = 0; first < batch.num_logit_rows; first += kSlabRows) {
+    const int count = std::min(kSlabRows, batch.num_logit_rows - first);
+    const QuantRows quant = quant_rows(b.quants, count, b.stride_x);
+    team_.share(count, 1, [&](int row, int) {
+      float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;
+      kernels_.norm(x(batch.logit_rows[first + row]), final_norm_, size, normed);
+      if (head_.quantised()) kernels_.quantise(normed, size, row, count, quant);
+    });
+    float* output = logits + std::int64_t{first} * shape_.vocab_size;
+    const LinearJob job{&head_, nullptr, count,  b.normed.as<float>(), b.stride_x,
+                        quant,  output,  shape_.vocab_size, false,     1.0f};
+    linears(&job, 1, worker);
+    if (shape_.logit_scale == 1.0f) continue;
+    team_.share(count, 1, [&](int row, int) {
+      float* scaled = output + std::int64_t{row} * shape_.vocab_size;
+      for (int i = 0; i < shape_.vocab_size; ++i) scaled[i] *= shape_.logit_scale;
+    });
+  }
+}
+
+}  // namespace halfline

@@ -1,0 +1,117 @@
+// The table of kernels, filled once per instruction path and chosen once per executor.
+//
+// Everything that rounds lives behind this table. Each path performs the same roundings in the same order
+// (16 virtual lanes, explicit fused multiply-adds, integer dot products), so all paths agree bitwise.
+#pragma once
+
+#include <cstdint>
+
+#include "packed.hpp"
+
+namespace halfline {
+
+// Rows prepared for a quantised linear: int8 in [-127, 127] with one scale per block of 32.
+//
+// Rows are grouped in tiles of `Kernels::tile_rows`, the last one shorter; tile t of height h holds
+//   quants [block][h][32] · scales [block][h] · scaled_sums [block][h] · negated_sums [block][h][2]
+// where scaled_sum = scale * sum of the block's quants, negated_sums = minus the sums of the whole block and of its
+// first half.
+struct QuantRows {
+  std::int8_t* quants;
+  float* scales;
+  float* scaled_sums;
+  std::int32_t* negated_sums;
+};
+
+struct LinearJob {
+  const PackedMatrix* weights;
+  const float* bias;     // [panels * 16], or null
+  int rows;
+  const float* input;    // [rows, input_stride]: read by float formats
+  std::int64_t input_stride;
+  QuantRows quant;       // read by quantised formats
+  float* output;         // [rows, output_stride]
+  std::int64_t output_stride;
+  bool accumulate;       // output += residual_scale * y instead of output = y
+  float residual_scale;
+};
+
+struct NormWeights {
+  const float* weight;
+  const float* bias;   // null without one
+  float eps;
+  bool subtract_mean;
+};
+
+// Row at place i sees j: see Mask in model/executor.py. `layer_window` is the model's own band of this layer
+// and applies on top of everything else. No window is INT32_MAX.
+struct MaskRule {
+  std::int32_t window;
+  std::int32_t num_sinks;
+  std::int32_t prefix;
+  std::int32_t layer_window;
+};
+
+// Consecutive rows of one sequence and the query heads that share one KV head.
+//
+// KV of a block and head, fp16:  K transposed [head_dim][16 places] | V [16 places][head_dim]
+struct AttentionTile {
+  const float* queries;   // row 0, first head of the group; already rotated and scaled
+  float* output;          // likewise placed
+  std::int64_t row_stride;
+  int num_rows;
+  int group_size;
+  int head_dim;
+  std::int32_t first_place;
+  const std::int32_t* block_table;
+  const std::uint16_t* kv;      // this layer's and head's part of block 0
+  std::int64_t block_stride;    // in fp16 values
+  MaskRule mask;
+  float* scratch;               // attention_scratch floats, 64-byte aligned
+};
+
+struct Kernels {
+  const char* name;
+  int tile_rows;
+
+  // One row: output = norm(x).
+  void (*norm)(const float* x, const NormWeights& weights, int n, float* output);
+  // Row `row` of `num_rows`, `n` a multiple of 32.
+  void (*quantise)(const float* x, int n, int row, int num_rows, const QuantRows& output);
+  // output = silu(gate) * up, n a multiple of 16; output may be gate.
+  void (*gate)(const float* gate, const float* up, int n, float* output);
+  void (*gelu)(const float* x, int n, float* output);
+  // Turns the pairs (i, i + half) of one head and multiplies the whole head by `scale`.
+  void (*rotate)(float* head, const float* cosines, const float* sines, int half, int head_dim, float scale);
+  // K of one place into its column of the transposed block, V into its row.
+  void (*store_kv)(const float* key, const float* value, int head_dim, std::uint16_t* block, int slot);
+  // Panels [begin, end) of one linear; scratch holds linear_scratch bytes.
+  void (*linear)(const LinearJob& job, int begin, int end, std::uint8_t* scratch);
+  void (*attend)(const AttentionTile& tile);
+};
+
+enum class Isa { portable, avx2, avx512vnni };
+
+// Bytes of scratch one worker needs for linears with at most this many columns.
+constexpr std::int64_t linear_scratch_bytes(int max_cols) {
+  return std::int64_t{2} * (max_cols / kBlockValues + 1) * (512 + 2 * 64);
+}
+
+// An attention tile has at most max(kTileQueries, group_size) query vectors.
+constexpr int kTileQueries = 48;
+constexpr int kChunkBlocks = 4;   // blocks per softmax chunk: part of the defined order of operations
+constexpr int kSlots = 16;        // places per block, BLOCK_TOKENS in Python
+
+constexpr std::int64_t attention_scratch_floats(int group_size, int head_dim) {
+  const std::int64_t queries = (group_size > kTileQueries ? group_size : kTileQueries) + 16;
+  const std::int64_t places = kChunkBlocks * kSlots;
+  return queries * (places + head_dim + 48) + 2 * places * head_dim;
+}
+
+const Kernels& portable_kernels();
+#ifdef HALFLINE_X86
+const Kernels& avx2_kernels();
+const Kernels& avx512vnni_kernels();
+#endif
+
+}  // namespace halfline

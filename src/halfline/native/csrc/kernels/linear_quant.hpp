@@ -1,0 +1,253 @@
+// Linears with quantised weights: y[row] = sum over blocks b, in order, of
+//     acc = fma(scale_w * scale_a, integer dot, acc)       twice for formats with a scale per half block
+//     acc = fma(min_w, scale_a * sum of quants, acc)       for formats with a minimum
+// Every lane is one output row, so neither the vector width nor the number of rows changes the order.
+#pragma once
+
+#include "../kernels.hpp"
+#include "counts.hpp"
+
+namespace halfline {
+namespace {
+
+// ---- Activations ----------------------------------------------------------------------------------------------
+
+// One tile of QuantRows, as the kernels walk it.
+struct QuantTile {
+  const std::int8_t* quants;
+  const float* scales;
+  const float* scaled_sums;
+  const std::int32_t* negated_sums;
+};
+
+inline QuantTile tile_at(const QuantRows& rows, int first_row, int blocks) {
+  const std::int64_t before = std::int64_t{first_row} * blocks;
+  return {rows.quants + before * kBlockValues, rows.scales + before, rows.scaled_sums + before,
+          rows.negated_sums + before * 2};
+}
+
+inline void quantise_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
+  const int blocks = n / kBlockValues;
+  const int first_row = row - row % kTileRows;
+  const int height = num_rows - first_row < kTileRows ? num_rows - first_row : kTileRows;
+  for (int block = 0; block < blocks; ++block) {
+    const Vec low = Vec::load(x + block * kBlockValues), high = Vec::load(x + block * kBlockValues + 16);
+    const float amax = largest(max(abs(low), abs(high)));
+    // Below this 127 / amax overflows; such a block is zero.
+    const bool vanishes = !(amax > 1e-30f);
+    const float scale = vanishes ? 0.0f : amax / 127.0f;
+    const Vec inverse = Vec::set(vanishes ? 0.0f : 127.0f / amax);
+
+    const std::int64_t at = std::int64_t{first_row} * blocks + std::int64_t{block} * height + (row - first_row);
+    std::int8_t* quants = output.quants + at * kBlockValues;
+    (low * inverse).store_rounded_i8(quants);
+    (high * inverse).store_rounded_i8(quants + 16);
+    std::int32_t first = 0, second = 0;
+    for (int i = 0; i < 16; ++i) first += quants[i];
+    for (int i = 16; i < 32; ++i) second += quants[i];
+    output.scales[at] = scale;
+    output.scaled_sums[at] = scale * static_cast<float>(first + second);
+    output.negated_sums[at * 2] = -(first + second);
+    output.negated_sums[at * 2 + 1] = -first;
+  }
+}
+
+// ---- Weights --------------------------------------------------------------------------------------------------
+
+struct BlockScales {
+  Vec scale;    // of the block, or of its first half
+  Vec second;   // the minimum, or the scale of the second half; unused by plain formats
+};
+
+template <class Format>
+inline BlockScales scales_of(const std::uint8_t* scales, int block) {
+  const auto halves = [](const std::uint8_t* p) { return Vec::load_half(reinterpret_cast<const std::uint16_t*>(p)); };
+  if constexpr (Format::scales == Scales::plain) {
+    return {halves(scales + block * 32), Vec::zero()};
+  } else if constexpr (Format::scales == Scales::with_min) {
+    const std::uint8_t* p = scales + block * 64;
+    return {halves(p), halves(p + 32)};
+  } else if constexpr (Format::scales == Scales::super_with_min) {
+    const std::uint8_t* p = scales + (block / kSuperBlocks) * 320;
+    const std::uint8_t* sub = p + 64 + (block % kSuperBlocks) * 32;
+    return {halves(p) * Vec::load_u8(sub), Vec::zero() - halves(p + 32) * Vec::load_u8(sub + 16)};
+  } else {
+    const std::uint8_t* p = scales + (block / kSuperBlocks) * 288;
+    const std::uint8_t* sub = p + 32 + (block % kSuperBlocks) * 32;
+    return {halves(p) * Vec::load_i8(sub), halves(p) * Vec::load_i8(sub + 16)};
+  }
+}
+
+// Vector g of a block's eight, from where the panel lies in memory.
+template <class Format>
+struct PackedPanel {
+  const std::uint8_t* quants;
+  const std::uint8_t* scales;
+
+  Bytes vector(int block, int g) const {
+    const std::uint8_t* p = quants + std::int64_t{block} * Format::quant_bytes;
+    if constexpr (Format::nibbles) {
+      const Bytes both = Bytes::load(p + (g % 4) * 64);
+      return g < 4 ? both.low_nibbles() : both.high_nibbles();
+    } else {
+      return Bytes::load(p + g * 64);
+    }
+  }
+  BlockScales scale(int block) const { return scales_of<Format>(scales, block); }
+};
+
+// The same, unpacked once for many rows:   [block][8 vectors of 64 bytes] | [block][2 vectors of 16 floats]
+struct UnpackedPanel {
+  const std::uint8_t* quants;
+  const float* scales;
+
+  Bytes vector(int block, int g) const { return Bytes::load(quants + block * 512 + g * 64); }
+  BlockScales scale(int block) const {
+    return {Vec::load(scales + block * 32), Vec::load(scales + block * 32 + 16)};
+  }
+};
+
+template <class Format>
+inline UnpackedPanel unpack(const PackedPanel<Format>& panel, int blocks, std::uint8_t* scratch) {
+  std::uint8_t* quants = scratch;
+  float* scales = reinterpret_cast<float*>(scratch + blocks * 512);
+  for (int block = 0; block < blocks; ++block) {
+    for (int g = 0; g < 8; ++g) panel.vector(block, g).store(quants + block * 512 + g * 64);
+    const BlockScales scale = panel.scale(block);
+    scale.scale.store(scales + block * 32);
+    scale.second.store(scales + block * 32 + 16);
+  }
+  return {quants, scales};
+}
+
+// ---- The product ----------------------------------------------------------------------------------------------
+
+// Panels x Rows results at once: sums[p][t] are the 16 rows of panel p for activation row t.
+template <class Format, int Panels, int Rows, class Panel>
+inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, Vec (&sums)[Panels][Rows]) {
+  for (int p = 0; p < Panels; ++p) {
+    for (int t = 0; t < Rows; ++t) sums[p][t] = Vec::zero();
+  }
+  for (int block = 0; block < blocks; ++block) {
+    const std::int8_t* quants = tile.quants + std::int64_t{block} * Rows * kBlockValues;
+    const std::int32_t* negated = tile.negated_sums + std::int64_t{block} * Rows * 2;
+    const float* scales = tile.scales + std::int64_t{block} * Rows;
+
+    const auto half_block = [&](int first, int count, auto start_sum, auto scale_of) {
+      Dot<Format> dots[Panels][Rows];
+#pragma GCC unroll 8
+      for (int t = 0; t < Rows; ++t) {
+        const std::int32_t start = start_sum(t);
+#pragma GCC unroll 4
+        for (int p = 0; p < Panels; ++p) dots[p][t].start(start);
+      }
+#pragma GCC unroll 8
+      for (int g = first; g < first + count; ++g) {
+        Bytes weights[Panels];
+#pragma GCC unroll 4
+        for (int p = 0; p < Panels; ++p) weights[p] = panels[p].vector(block, g);
+#pragma GCC unroll 8
+        for (int t = 0; t < Rows; ++t) {
+#pragma GCC unroll 4
+          for (int p = 0; p < Panels; ++p) dots[p][t].add(weights[p], quants + t * kBlockValues + 4 * g);
+        }
+      }
+#pragma GCC unroll 4
+      for (int p = 0; p < Panels; ++p) {
+        const Vec scale = scale_of(p);
+#pragma GCC unroll 8
+        for (int t = 0; t < Rows; ++t) {
+          sums[p][t] = fma(scale * Vec::set(scales[t]), dots[p][t].finish(), sums[p][t]);
+        }
+      }
+    };
+
+    if constexpr (Format::halves) {
+      half_block(0, 4, [&](int t) { return negated[2 * t + 1]; },
+                 [&](int p) { return panels[p].scale(block).scale; });
+      half_block(4, 4, [&](int t) { return negated[2 * t] - negated[2 * t + 1]; },
+                 [&](int p) { return panels[p].scale(block).second; });
+    } else {
+      half_block(0, 8, [&](int t) { return negated[2 * t]; },
+                 [&](int p) { return panels[p].scale(block).scale; });
+    }
+    if constexpr (Format::has_min) {
+      const float* scaled_sums = tile.scaled_sums + std::int64_t{block} * Rows;
+#pragma GCC unroll 4
+      for (int p = 0; p < Panels; ++p) {
+        const Vec minimum = panels[p].scale(block).second;
+#pragma GCC unroll 8
+        for (int t = 0; t < Rows; ++t) sums[p][t] = fma(minimum, Vec::set(scaled_sums[t]), sums[p][t]);
+      }
+    }
+  }
+}
+
+// Bias, residual and the cut at the last panel: shared by all linears.
+inline void write_sums(const LinearJob& job, int panel, int row, Vec sums) {
+  if (job.bias) sums = sums + Vec::load(job.bias + panel * kPanelRows);
+  float* output = job.output + row * job.output_stride + std::int64_t{panel} * kPanelRows;
+  const int count = job.weights->rows - panel * kPanelRows;
+  if (count >= kPanelRows) {
+    if (job.accumulate) sums = fma(Vec::set(job.residual_scale), sums, Vec::load(output));
+    sums.store(output);
+  } else {
+    float last[kPanelRows] = {};
+    if (job.accumulate) {
+      for (int i = 0; i < count; ++i) last[i] = output[i];
+      sums = fma(Vec::set(job.residual_scale), sums, Vec::load(last));
+    }
+    sums.store_first(output, count);
+  }
+}
+
+template <class Format, int Panels, int Rows, class Panel>
+inline void quant_tile_out(const LinearJob& job, const Panel* panels, int panel, int row, int blocks) {
+  Vec sums[Panels][Rows];
+  quant_tile<Format, Panels, Rows>(panels, tile_at(job.quant, row, blocks), blocks, sums);
+  for (int p = 0; p < Panels; ++p) {
+    for (int t = 0; t < Rows; ++t) write_sums(job, panel + p, row + t, sums[p][t]);
+  }
+}
+
+template <class Format>
+void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
+  const PackedMatrix& weights = *job.weights;
+  const int blocks = weights.cols / kBlockValues;
+  const auto packed = [&](int panel) {
+    const std::uint8_t* p = weights.data + panel * weights.panel_bytes;
+    return PackedPanel<Format>{p, p + weights.scales_offset};
+  };
+  // Few rows: stream the panels as they lie.
+  if (job.rows <= kTileRows) {
+    for (int panel = begin; panel < end; ++panel) {
+      const PackedPanel<Format> source = packed(panel);
+      with_count<kTileRows>(job.rows, [&](auto rows) {
+        quant_tile_out<Format, 1, decltype(rows)::value>(job, &source, panel, 0, blocks);
+      });
+    }
+    return;
+  }
+  for (int panel = begin; panel < end;) {
+    const int count = end - panel < kTilePanels ? end - panel : kTilePanels;
+    UnpackedPanel unpacked[kTilePanels];
+    for (int p = 0; p < count; ++p) {
+      unpacked[p] = unpack(packed(panel + p), blocks, scratch + std::int64_t{p} * blocks * (512 + 128));
+    }
+    with_count<kTilePanels>(count, [&](auto panels) {
+      constexpr int num_panels = decltype(panels)::value;
+      int row = 0;
+      for (; row + kTileRows <= job.rows; row += kTileRows) {
+        quant_tile_out<Format, num_panels, kTileRows>(job, unpacked, panel, row, blocks);
+      }
+      if (row == job.rows) return;
+      with_count<kTileRows>(job.rows - row, [&](auto rows) {
+        quant_tile_out<Format, num_panels, decltype(rows)::value>(job, unpacked, panel, row, blocks);
+      });
+    });
+    panel += count;
+  }
+}
+
+}  // namespace
+}  // namespace halfline

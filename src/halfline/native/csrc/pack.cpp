@@ -1,0 +1,281 @@
+#include "pack.hpp"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace halfline {
+namespace {
+
+struct FileBlock {
+  int values;
+  int bytes;
+};
+
+FileBlock file_block(Format format) {
+  switch (format) {
+    case Format::F32: return {1, 4};
+    case Format::F16: return {1, 2};
+    case Format::BF16: return {1, 2};
+    case Format::Q4_0: return {32, 18};
+    case Format::Q4_1: return {32, 20};
+    case Format::Q8_0: return {32, 34};
+    case Format::Q4_K: return {256, 144};
+    case Format::Q5_K: return {256, 176};
+    case Format::Q6_K: return {256, 210};
+  }
+  throw std::invalid_argument("unknown tensor format " + std::to_string(static_cast<int>(format)));
+}
+
+bool nibbles(Format format) { return format == Format::Q4_0 || format == Format::Q4_1 || format == Format::Q4_K; }
+
+// Where the quants and scales of one block of 32, of one row, live in a panel.
+struct Place {
+  std::uint8_t* quants;
+  int lane;
+  bool nibbles;
+
+  // 32 unsigned quants, k = 0..31.
+  void put(const std::uint8_t* q) const {
+    for (int k = 0; k < 32; ++k) {
+      if (!nibbles) {
+        quants[(k / 4) * 64 + lane * 4 + k % 4] = q[k];
+      } else {
+        std::uint8_t& pair = quants[(k % 16 / 4) * 64 + lane * 4 + k % 4];
+        pair = static_cast<std::uint8_t>(k < 16 ? q[k] : pair | (q[k] << 4));
+      }
+    }
+  }
+  std::uint8_t get(int k) const {
+    if (!nibbles) return quants[(k / 4) * 64 + lane * 4 + k % 4];
+    const std::uint8_t pair = quants[(k % 16 / 4) * 64 + lane * 4 + k % 4];
+    return k < 16 ? pair & 15 : pair >> 4;
+  }
+};
+
+// Six-bit scales and minima of sub-block j, from the 12 bytes that K-quants keep them in.
+void sub_scale(const std::uint8_t* packed, int j, std::uint8_t& scale, std::uint8_t& minimum) {
+  if (j < 4) {
+    scale = packed[j] & 63;
+    minimum = packed[j + 4] & 63;
+  } else {
+    scale = static_cast<std::uint8_t>((packed[j + 4] & 15) | ((packed[j - 4] >> 6) << 4));
+    minimum = static_cast<std::uint8_t>((packed[j + 4] >> 4) | ((packed[j] >> 6) << 4));
+  }
+}
+
+void copy_half(std::uint8_t* vector, int lane, const std::uint8_t* half) { std::memcpy(vector + 2 * lane, half, 2); }
+
+// Q4_0, Q4_1, Q8_0. A file's nibble byte i holds k = i and k = 16 + i, exactly as ours do.
+void pack_plain(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
+  const bool q8 = shape.format == Format::Q8_0, with_min = shape.format == Format::Q4_1;
+  const int header = with_min ? 4 : 2, words = q8 ? 8 : 4;
+  const int block_bytes = header + words * 4, scale_bytes = with_min ? 64 : 32;
+  for (int block = 0; block < shape.cols / kBlockValues; ++block) {
+    const std::uint8_t* source = file + static_cast<std::size_t>(block) * block_bytes;
+    std::uint8_t* quants = panel + static_cast<std::size_t>(block) * words * 64;
+    for (int g = 0; g < words; ++g) {
+      std::uint32_t word;
+      std::memcpy(&word, source + header + 4 * g, 4);
+      if (q8) word ^= 0x80808080u;  // stored with a zero point of 128
+      std::memcpy(quants + g * 64 + lane * 4, &word, 4);
+    }
+    std::uint8_t* scales = panel + shape.scales_offset + static_cast<std::size_t>(block) * scale_bytes;
+    copy_half(scales, lane, source);
+    if (with_min) copy_half(scales + 32, lane, source + 2);
+  }
+}
+
+// Q4_K, Q5_K: d, dmin, 12 bytes of sub-scales, [32 bytes of high bits,] 128 bytes of nibbles.
+void pack_super_with_min(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
+  const bool five = shape.format == Format::Q5_K;
+  const int quant_bytes = five ? 512 : 256;
+  for (int super = 0; super < shape.cols / 256; ++super) {
+    const std::uint8_t* source = file + static_cast<std::size_t>(super) * (five ? 176 : 144);
+    const std::uint8_t* high = source + 16;
+    const std::uint8_t* low = source + (five ? 48 : 16);
+    std::uint8_t* scales = panel + shape.scales_offset + static_cast<std::size_t>(super) * 320;
+    copy_half(scales, lane, source);
+    copy_half(scales + 32, lane, source + 2);
+    for (int j = 0; j < kSuperBlocks; ++j) {
+      std::uint8_t* sub = scales + 64 + j * 32;
+      sub_scale(source + 4, j, sub[lane], sub[16 + lane]);
+      std::uint8_t q[32];
+      for (int k = 0; k < 32; ++k) {
+        const std::uint8_t pair = low[(j / 2) * 32 + k];
+        q[k] = j % 2 ? pair >> 4 : pair & 15;
+        if (five) q[k] = static_cast<std::uint8_t>(q[k] | (((high[k] >> j) & 1) << 4));
+      }
+      const std::size_t block = static_cast<std::size_t>(super) * kSuperBlocks + j;
+      Place{panel + block * quant_bytes, lane, !five}.put(q);
+    }
+  }
+}
+
+// Q6_K: 128 bytes of low nibbles, 64 of high pairs, 16 int8 scales, d.
+void pack_super_halves(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
+  for (int super = 0; super < shape.cols / 256; ++super) {
+    const std::uint8_t* source = file + static_cast<std::size_t>(super) * 210;
+    std::uint8_t* scales = panel + shape.scales_offset + static_cast<std::size_t>(super) * 288;
+    copy_half(scales, lane, source + 208);
+    for (int j = 0; j < kSuperBlocks; ++j) {
+      std::uint8_t* sub = scales + 32 + j * 32;
+      sub[lane] = source[192 + 2 * j];
+      sub[16 + lane] = source[192 + 2 * j + 1];
+      // 128 values share 64 low bytes and 32 high bytes: quarters 0 and 1 the low nibbles, 2 and 3 the high ones.
+      const int quarter = j % 4;
+      const std::uint8_t* low = source + (j / 4) * 64 + (quarter % 2) * 32;
+      const std::uint8_t* high = source + 128 + (j / 4) * 32;
+      std::uint8_t q[32];
+      for (int k = 0; k < 32; ++k) {
+        const int nibble = quarter < 2 ? low[k] & 15 : low[k] >> 4;
+        q[k] = static_cast<std::uint8_t>(nibble | (((high[k] >> (2 * quarter)) & 3) << 4));
+      }
+      const std::size_t block = static_cast<std::size_t>(super) * kSuperBlocks + j;
+      Place{panel + block * 512, lane, false}.put(q);
+    }
+  }
+}
+
+template <class Element>
+void pack_floats(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
+  for (int k = 0; k < shape.cols; ++k) {
+    std::memcpy(panel + (static_cast<std::size_t>(k) * kPanelRows + lane) * sizeof(Element),
+                file + k * sizeof(Element), sizeof(Element));
+  }
+}
+
+float half_value(const std::uint8_t* half) {
+  std::uint16_t bits;
+  std::memcpy(&bits, half, 2);
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  if (magnitude < 0x0400u) {
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  const std::uint32_t exponent = magnitude >= 0x7c00u ? 0x7f800000u - 0x0f800000u : 0x38000000u;
+  const std::uint32_t wide = sign | ((magnitude << 13) + exponent);
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+float float_value(Format format, const std::uint8_t* p) {
+  if (format == Format::F16) return half_value(p);
+  std::uint32_t bits = 0;
+  if (format == Format::F32) {
+    std::memcpy(&bits, p, 4);
+  } else {
+    std::uint16_t upper;
+    std::memcpy(&upper, p, 2);
+    bits = static_cast<std::uint32_t>(upper) << 16;
+  }
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+}  // namespace
+
+std::size_t file_row_bytes(Format format, int cols) {
+  const FileBlock block = file_block(format);
+  return static_cast<std::size_t>(cols / block.values) * block.bytes;
+}
+
+PackedMatrix packed_shape(Format format, int rows, int cols) {
+  const FileBlock file = file_block(format);
+  if (rows < 1 || cols < 1 || cols % file.values) {
+    throw std::invalid_argument("a matrix of " + std::to_string(rows) + " x " + std::to_string(cols) +
+                                " in blocks of " + std::to_string(file.values));
+  }
+  PackedMatrix matrix{format, rows, cols, (rows + kPanelRows - 1) / kPanelRows, 0, 0, nullptr};
+  const auto n = static_cast<std::size_t>(cols);
+  if (!matrix.quantised()) {
+    matrix.panel_bytes = n * kPanelRows * file.bytes;
+  } else {
+    matrix.scales_offset = n / 32 * (nibbles(format) ? 256 : 512);
+    const std::size_t scales = format == Format::Q4_1                              ? n / 32 * 64
+                               : file.values == 32                                 ? n / 32 * 32
+                               : format == Format::Q6_K                            ? n / 256 * 288
+                                                                                   : n / 256 * 320;
+    matrix.panel_bytes = matrix.scales_offset + scales;
+  }
+  matrix.panel_bytes = (matrix.panel_bytes + 63) / 64 * 64;
+  return matrix;
+}
+
+void pack_panels(const PackedMatrix& shape, const std::uint8_t* file, int begin, int end, std::uint8_t* data) {
+  const std::size_t row_bytes = file_row_bytes(shape.format, shape.cols);
+  const int last_row = end * kPanelRows < shape.rows ? end * kPanelRows : shape.rows;
+  for (int row = begin * kPanelRows; row < last_row; ++row) {
+    const std::uint8_t* source = file + row * row_bytes;
+    std::uint8_t* panel = data + (row / kPanelRows) * shape.panel_bytes;
+    const int lane = row % kPanelRows;
+    switch (shape.format) {
+      case Format::F32: pack_floats<std::uint32_t>(shape, source, lane, panel); break;
+      case Format::F16:
+      case Format::BF16: pack_floats<std::uint16_t>(shape, source, lane, panel); break;
+      case Format::Q4_0:
+      case Format::Q4_1:
+      case Format::Q8_0: pack_plain(shape, source, lane, panel); break;
+      case Format::Q4_K:
+      case Format::Q5_K: pack_super_with_min(shape, source, lane, panel); break;
+      case Format::Q6_K: pack_super_halves(shape, source, lane, panel); break;
+    }
+  }
+}
+
+void unpack_row(const PackedMatrix& matrix, int row, float* output) {
+  const int lane = row % kPanelRows;
+  const std::uint8_t* panel = matrix.data + (row / kPanelRows) * matrix.panel_bytes;
+  if (!matrix.quantised()) {
+    const std::size_t bytes = file_block(matrix.format).bytes;
+    for (int k = 0; k < matrix.cols; ++k) {
+      output[k] = float_value(matrix.format, panel + (static_cast<std::size_t>(k) * kPanelRows + lane) * bytes);
+    }
+    return;
+  }
+  const bool four = nibbles(matrix.format);
+  const std::uint8_t* scales = panel + matrix.scales_offset;
+  for (int block = 0; block < matrix.cols / kBlockValues; ++block) {
+    const std::size_t super = block / kSuperBlocks, sub = block % kSuperBlocks;
+    float scale = 0, second = 0, minimum = 0;
+    int zero = 0;
+    switch (matrix.format) {
+      case Format::Q4_1:
+        scale = second = half_value(scales + block * 64 + 2 * lane);
+        minimum = half_value(scales + block * 64 + 32 + 2 * lane);
+        break;
+      case Format::Q4_K:
+      case Format::Q5_K: {
+        const std::uint8_t* p = scales + super * 320;
+        scale = second = half_value(p + 2 * lane) * static_cast<float>(p[64 + sub * 32 + lane]);
+        minimum = -(half_value(p + 32 + 2 * lane) * static_cast<float>(p[64 + sub * 32 + 16 + lane]));
+        break;
+      }
+      case Format::Q6_K: {
+        const std::uint8_t* p = scales + super * 288;
+        const auto part = [&](int half) {
+          return half_value(p + 2 * lane) *
+                 static_cast<float>(static_cast<std::int8_t>(p[32 + sub * 32 + half * 16 + lane]));
+        };
+        scale = part(0);
+        second = part(1);
+        zero = 32;
+        break;
+      }
+      default:
+        scale = second = half_value(scales + block * 32 + 2 * lane);
+        zero = four ? 8 : 128;
+    }
+    // Place writes and reads; here it only reads.
+    const Place place{const_cast<std::uint8_t*>(panel) + static_cast<std::size_t>(block) * (four ? 256 : 512), lane,
+                      four};
+    for (int k = 0; k < 32; ++k) {
+      const float value = static_cast<float>(place.get(k) - zero) * (k < 16 ? scale : second);
+      output[block * kBlockValues + k] = value + minimum;
+    }
+  }
+}
+
+}  // namespace halfline
