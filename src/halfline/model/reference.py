@@ -163,14 +163,14 @@ def attend(q: Array, keys: Array, values: Array, visible: NDArray[np.bool_]) -> 
 
     Query head h reads KV head h // group: neighbours share.
     """
+    attended = np.empty_like(q)
     group = q.shape[1] // keys.shape[1]
-    keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
-    scores = q.transpose(1, 0, 2) @ keys.transpose(1, 2, 0)  # [heads, rows, places]
-    scores = np.where(visible, scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    attended: Array = weights @ values.transpose(1, 0, 2)
-    return attended.transpose(1, 0, 2)
+    for head in range(q.shape[1]):
+        scores = np.where(visible, q[:, head] @ keys[:, head // group].T, -np.inf)  # [rows, places]
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        attended[:, head] = weights @ values[:, head // group]
+    return attended
 
 
 def rotate(x: Array, places: NDArray[np.int64], frequencies: Array) -> Array:
