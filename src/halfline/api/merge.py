@@ -18,8 +18,9 @@ async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[t
             async for item in only:
                 yield 0, item
         return
-    # One place: a reader that waits makes its streams wait.
-    queue: asyncio.Queue[tuple[int, T] | Exception | None] = asyncio.Queue(1)
+    # Unbounded: a full asyncio.Queue lets a busy stream overtake a waiting one for ever. Deltas are small and
+    # `max_tokens` bounds their number.
+    queue: asyncio.Queue[tuple[int, T] | Exception | None] = asyncio.Queue()
     drains = [
         asyncio.ensure_future(_drain(position, stream, queue)) for position, stream in enumerate(streams)
     ]

@@ -1,0 +1,200 @@
+"""Whatever a client sends, it hears what was wrong, and the server goes on."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from halfline.api.dialects.openai_body import CompletionBody, read_completion_call
+from halfline.api.options import ApiOptions
+from halfline.errors import BadRequest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("prompt", None),
+        ("prompt", 3),
+        ("prompt", []),
+        ("prompt", ["a", 1]),
+        ("prompt", [1, "a"]),
+        ("prompt", [-1]),
+        ("prompt", [1.5]),
+        ("prompt", [True]),
+        ("prompt", [[1], "a"]),
+        ("prompt", {"text": "x"}),
+        ("prompt", ["x"] * 129),
+        ("max_tokens", -1),
+        ("max_tokens", 1.5),
+        ("max_tokens", "16"),
+        ("max_tokens", True),
+        ("max_tokens", 2**31),
+        ("max_tokens", 10**400),
+        ("temperature", "hot"),
+        ("temperature", -0.1),
+        ("temperature", 10**400),
+        ("temperature", [1]),
+        ("top_p", 1.01),
+        ("top_p", -1),
+        ("top_k", -2),
+        ("min_p", 2),
+        ("repetition_penalty", 0),
+        ("presence_penalty", 1e9),
+        ("frequency_penalty", "x"),
+        ("n", 0),
+        ("n", 129),
+        ("best_of", 0),
+        ("logprobs", 6),
+        ("logprobs", -1),
+        ("logprobs", True),
+        ("stop", 5),
+        ("stop", [""]),
+        ("stop", ["x"] * 65),
+        ("stop", ["x" * 4097]),
+        ("stop_token_ids", ["a"]),
+        ("stop_token_ids", [-5]),
+        ("seed", 2**64),
+        ("seed", "lucky"),
+        ("logit_bias", {"x": 1}),
+        ("logit_bias", {"1": 1e9}),
+        ("logit_bias", {"1": "a"}),
+        ("logit_bias", [1]),
+        ("stream", "yes"),
+        ("stream_options", True),
+        ("echo", 1),
+        ("suffix", 1),
+        ("metadata", {"path": 7}),
+        ("metadata", "x"),
+        ("min_tokens", 4),
+        ("response_format", {"type": "json_object"}),
+        ("user", 5),
+    ],
+)
+async def test_a_bad_value_is_a_400_that_names_its_field(on_stage, field, value) -> None:
+    async with on_stage() as stage:
+        reply = await stage.complete(**{"prompt": "x", field: value})
+        assert reply.status_code == 400, reply.text
+        error = reply.json()["error"]
+        assert error["type"] == "invalid_request_error"
+        assert f"{field}" in error["message"]
+        assert error["param"] in (field, "n")
+        assert len(error["message"]) < 500
+        assert (await stage.complete(prompt="still there?")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"\xff\xfe\x00",
+        b'{"prompt": "\\ud800"}',
+        b'{"prompt": "\xed\xa0\x80"}',
+        b'{"prompt": "x", "temperature": NaN}',
+        b'{"prompt": "x", "temperature": Infinity}',
+        b'{"prompt": "x", "top_p": -Infinity}',
+        b'{"prompt": "x", "logit_bias": {"1": NaN}}',
+        b'{"prompt": "x", "seed": ' + b"9" * 100_000 + b"}",
+        b"[" * 100_000,
+        b'{"prompt": "x", "other": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"prompt": "x", "other": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}",
+        b'{"prompt": "x"} trailing',
+    ],
+    ids=lambda body: repr(body[:30]),
+)
+async def test_a_body_that_is_no_proper_json_is_a_400_with_the_reason(on_stage, body) -> None:
+    async with on_stage() as stage:
+        reply = await stage.client.post("/v1/completions", content=body)
+        assert reply.status_code == 400
+        assert len(reply.json()["error"]["message"]) > 20
+        assert (await stage.complete(prompt="still there?")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"best_of": 1, "n": 2},
+        {"best_of": 2, "n": 1, "stream": True},
+        {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+        {"prompt": ["a", "b"], "suffix": "x"},
+        {"prompt": [1, 2], "metadata": {"path": "a.py"}},
+        {"prompt": ["a"] * 65, "n": 2},
+    ],
+)
+async def test_fields_that_contradict_each_other_are_a_400(on_stage, body) -> None:
+    async with on_stage() as stage:
+        reply = await stage.complete(**{"prompt": "x", **body})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"]
+
+
+async def test_a_body_over_the_limit_is_a_413_before_it_is_read(on_stage) -> None:
+    async with on_stage() as stage:
+        reply = await stage.complete(prompt="x" * 20_000_000)
+        assert reply.status_code == 413
+        assert str(ApiOptions().max_body_bytes) in reply.json()["error"]["message"]
+        assert (await stage.complete(prompt="still there?")).status_code == 200
+
+
+async def test_a_body_of_undeclared_length_is_counted_as_it_comes(on_stage) -> None:
+    num_read = 0
+
+    async def endless():
+        nonlocal num_read
+        while True:
+            num_read += 1
+            yield b" " * 1000
+
+    async with on_stage(ApiOptions(max_body_bytes=10_000)) as stage:
+        reply = await stage.client.post("/v1/completions", content=endless())
+    assert reply.status_code == 413
+    assert num_read <= 12
+
+
+_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from([2**31, 2**64, -1, 10**30, "", "\x00", "é", "\U0001f600"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+_FIELDS = [*CompletionBody.model_fields, "min_tokens", "bad_words", "length_penalty", "unheard_of"]
+_BODIES = st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=6)
+
+
+@given(body=_BODIES, prompt=st.none() | st.text(max_size=20) | st.lists(st.integers(0, 9), max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_any_json_is_either_understood_or_a_bad_request(body, prompt) -> None:
+    if prompt is not None:
+        body = {**body, "prompt": prompt}
+    try:
+        call = read_completion_call(json.dumps(body).encode(), "cmpl-1", ApiOptions())
+    except BadRequest as error:
+        assert str(error)
+    else:
+        assert call.requests
+        assert all(request.num_choices >= call.num_choices for request in call.requests)
+
+
+_VALID = b'{"prompt": ["a", "b"], "n": 2, "temperature": 0.5, "stop": ["\\u00e9"], "logit_bias": {"7": -1.5}}'
+
+
+@given(start=st.integers(0, len(_VALID)), length=st.integers(0, 9), patch=st.binary(max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_any_damage_to_a_body_is_either_harmless_or_a_bad_request(start, length, patch) -> None:
+    body = _VALID[:start] + patch + _VALID[start + length :]
+    try:
+        call = read_completion_call(body, "cmpl-1", ApiOptions())
+    except BadRequest as error:
+        assert str(error)
+    else:
+        assert call.requests
