@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from halfline.errors import DamagedModel, UnsupportedModel
+from halfline.errors import BadRequest, DamagedModel, UnsupportedModel
 from halfline.text import token_bytes
 from halfline.text.markers import STOP_TEXTS
 from halfline.text.pretokenizers import find_pre_tokenizer
@@ -23,8 +23,10 @@ from halfline.text.vocab import VocabSpec
 _Component = normalizers.Normalizer | pre_tokenizers.PreTokenizer | decoders.Decoder
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 _PIECE_CHARS = 1 << 16
-# Between these two characters every supported pre-tokenizer cuts, whatever else the text holds.
-_AFTER_LINE = re.compile(r"(?<=\S\n)(?=\S)")
+# What cannot be cut costs the engine up to 150 bytes a character: these are 600 MB at worst.
+_MAX_PIECE_CHARS = 1 << 22
+# Every supported pre-tokenizer cuts behind a line and between two words, whatever else the text holds.
+_BETWEEN_WORDS = re.compile(r"(?<=\S\n)(?=\S)|(?<=[A-Za-z0-9])(?= [A-Za-z])")
 _BEFORE_SPACE = re.compile(f"(?<=[^{SPACE}])(?={SPACE})")
 
 
@@ -67,15 +69,19 @@ class Encoder:
         return [i for i in token_ids if i < len(self.texts)] if self.has_gaps else token_ids
 
     def _pieces(self, text: str) -> Iterator[str]:
-        """The text in bounded pieces, as far as it can be cut: the engine needs some 200 bytes a token."""
+        """The text in pieces that bound the engine's memory, as far as it can be cut."""
         start = 0
-        while self.cut is not None and len(text) - start > _PIECE_CHARS:
-            found = self.cut.search(text, start + _PIECE_CHARS)
-            if found is None:
-                break
-            yield text[start : found.start()]
-            start = found.start()
-        yield text[start:]
+        while start < len(text):
+            found = self.cut.search(text, start + _PIECE_CHARS) if self.cut is not None else None
+            stop = found.start() if found is not None else len(text)
+            if stop - start > _MAX_PIECE_CHARS:
+                raise BadRequest(
+                    f"the text has {stop - start} characters without a place between words to cut it at,"
+                    f" at most {_MAX_PIECE_CHARS} can be encoded at once",
+                    "prompt",
+                )
+            yield text[start:stop]
+            start = stop
 
 
 def build_encoder(vocab: VocabSpec) -> Encoder:
@@ -108,7 +114,7 @@ def _from_merges(vocab: VocabSpec) -> Encoder:
         has_gaps=bool(missing),
         spaces_escaped=False,
         space_prefix=False,
-        cut=_AFTER_LINE,
+        cut=_BETWEEN_WORDS,
     )
 
 

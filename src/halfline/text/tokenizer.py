@@ -48,8 +48,8 @@ class Tokenizer:
 
         `add_bos` None does as the vocabulary says; one without BOS adds none. A text that `continues` other
         tokens gets neither BOS (unless asked for) nor the space SentencePiece puts in front of a text.
-        Time is linear, also for one endless line: 2 to 4 MB/s were measured, 1 MB/s where nothing merges.
-        Raises UnencodableText for a lone surrogate.
+        Time is linear, also for one endless line: 2.5 MB/s for Python sources, 0.5 MB/s for only digits.
+        Raises UnencodableText for a lone surrogate, BadRequest for 4 million characters without a word's end.
         """
         _check_encodable(text)
         wants_bos = self._add_bos and not continues if add_bos is None else add_bos

@@ -11,7 +11,7 @@ import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from halfline.errors import DamagedModel, UnencodableText, UnsupportedModel
+from halfline.errors import BadRequest, DamagedModel, UnencodableText, UnsupportedModel
 from halfline.text import encoder
 from halfline.text.pretokenizers import PRE_TOKENIZERS
 from halfline.text.token_bytes import byte_alphabet
@@ -299,6 +299,17 @@ def test_one_endless_line_takes_time_in_proportion(name: str, unit: str) -> None
     seconds(2_000)
     # Quadratic would be 400 times as long.
     assert seconds(80_000) < 100 * max(seconds(4_000), 0.001)
+
+
+def test_a_stretch_too_long_to_encode_at_once_is_refused_and_the_same_length_in_words_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(encoder, "_PIECE_CHARS", 10)
+    monkeypatch.setattr(encoder, "_MAX_PIECE_CHARS", 100)
+    with pytest.raises(BadRequest, match="101 characters without a place between words"):
+        TOKENIZER.encode("x" * 101)
+    words = "word " * 60
+    assert TOKENIZER.decode(TOKENIZER.encode(words)) == words
 
 
 @pytest.mark.parametrize(
