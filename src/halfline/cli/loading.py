@@ -3,8 +3,8 @@
 The one place that knows every part by its class: files, tokenizer, executor, engine, pipeline.
 """
 
-import os
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,28 +54,18 @@ def load_model(settings: Settings, path: Path) -> Ready:
     Raises BadModel for files that cannot be run, BadSettings for a KV cache too small to work with.
     """
     started = time.perf_counter()
-    checkpoint = open_checkpoint(path)
-    kv_bytes = settings.kv_bytes or default_kv_bytes()
-    num_threads = settings.threads or len(os.sched_getaffinity(0))
-    executor = NativeExecutor(
-        checkpoint,
-        num_blocks=blocks_in(kv_bytes, kv_block_bytes(checkpoint.spec)),
-        num_threads=num_threads,
-    )
-    tokenizer = Tokenizer(checkpoint.vocab)
+    with closing(open_checkpoint(path)) as checkpoint:
+        spec = checkpoint.spec
+        num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec))
+        executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=settings.threads)
+        tokenizer = Tokenizer(checkpoint.vocab)
     engine = EngineHandle(executor, settings.engine)
-    pipeline = CompletionPipeline(engine, tokenizer, checkpoint.spec, settings.pipeline)
+    pipeline = CompletionPipeline(engine, tokenizer, spec, settings.pipeline)
     engine.start()
-
-    def close() -> None:
-        # Whoever wanted to finish has had the server's grace period.
-        engine.close(0.0)
-        checkpoint.close()
-
     infill = find_infill_format(tokenizer)
     model = ServedModel(
         name=_served_name(settings.model),
-        max_context=checkpoint.spec.max_context,
+        max_context=engine.max_sequence_tokens,
         infill_format=None if infill is None else infill.name,
     )
     return Ready(
@@ -84,13 +74,14 @@ def load_model(settings: Settings, path: Path) -> Ready:
             model=model,
             engine_state=engine.stats,
             failure=lambda: engine.failure,
-            close=close,
+            # Whoever wanted to finish has had the server's grace period.
+            close=lambda: engine.close(0.0),
         ),
         pipeline=pipeline,
-        kernels=executor.kernels,
-        num_threads=num_threads,
-        kv_bytes=kv_bytes,
-        kv_tokens=executor.num_blocks * BLOCK_TOKENS,
+        kernels=executor.isa,
+        num_threads=executor.num_threads,
+        kv_bytes=num_blocks * executor.block_bytes,
+        kv_tokens=num_blocks * BLOCK_TOKENS,
         load_s=time.perf_counter() - started,
     )
 
