@@ -101,9 +101,12 @@ def build_executor(words: str, checkpoint: "Checkpoint", num_blocks: int) -> "Ex
 
     from halfline.native.executor import NativeExecutor
 
-    return NativeExecutor(
-        checkpoint,
-        num_blocks=num_blocks,
-        num_threads=int(options.get("threads", "1")),
-        isa=options.get("isa"),
-    )
+    try:
+        return NativeExecutor(
+            checkpoint,
+            num_blocks=num_blocks,
+            num_threads=int(options.get("threads", "1")),
+            isa=options.get("isa"),
+        )
+    except ValueError as error:
+        raise BadSettings(f"{words!r}: {error}") from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from halfline.errors import DownloadFailed, ModelNotFound
 from halfline.model.pull import Progress
-from halfline.model.store import Manifest, ModelStore, StoredFile, sha256_of
+from halfline.model.store import Manifest, ModelStore, StoredFile, is_model_name, sha256_of
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo
@@ -57,6 +57,8 @@ def pull_from_hub(store: ModelStore, name: str, progress: Progress, *, offline: 
     `offline` asks the network nothing and takes what the store has. Raises DownloadFailed, and ModelNotFound when the
     hub has no such repository or file.
     """
+    if not is_model_name(name):
+        raise ModelNotFound(name, "write hf:OWNER/REPO, or hf:OWNER/REPO:FILE for one GGUF file of several")
     stored = store.find(name)
     if stored is not None and not stored.damaged_files():
         return stored.path
@@ -160,10 +162,11 @@ def _progress_class(progress: Progress, total_bytes: int) -> type[Any]:
 
 @contextmanager
 def _failures_in_words(name: str) -> Iterator[None]:
-    import httpx
     from huggingface_hub import errors
 
     repository = HubName.parse(name).repository
+    # httpx's or httpx2's, whichever the installed client speaks through.
+    transport_error: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
     try:
         yield
     except errors.GatedRepoError as error:
@@ -182,7 +185,7 @@ def _failures_in_words(name: str) -> Iterator[None]:
         raise DownloadFailed(f"{name} is not in the store and HF_HUB_OFFLINE is set") from error
     except errors.HFValidationError as error:
         raise ModelNotFound(name, str(error).splitlines()[0]) from error
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, httpx.HTTPError, OSError) as error:
+    except (transport_error, errors.LocalEntryNotFoundError, OSError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DownloadFailed(
             f"{name} could not be fetched: {reason}; the next pull goes on from here"

@@ -97,7 +97,7 @@ class ModelStore:
             raise ModelNotFound(name_or_path, f"there is no file or folder {path.absolute()}")
         if Path(name_or_path).exists():
             return Path(name_or_path)
-        if _NAME.fullmatch(name_or_path) is None:
+        if not is_model_name(name_or_path):
             raise ModelNotFound(
                 name_or_path, "give a name, a path to a GGUF file or folder, or hf:OWNER/REPO[:FILE]"
             )
@@ -113,7 +113,7 @@ class ModelStore:
 
     def find(self, name: str) -> StoredModel | None:
         """Raises DamagedModel when the model is there but its manifest cannot be read."""
-        if _NAME.fullmatch(name) is None:
+        if not is_model_name(name):
             return None
         folder = self._root / _folder_name(name)
         if not (folder / MANIFEST).exists():
@@ -165,9 +165,14 @@ class ModelStore:
         return StoredModel(folder, manifest)
 
     def _incoming(self, name: str) -> Path:
-        if _NAME.fullmatch(name) is None:
+        if not is_model_name(name):
             raise ValueError(f"{name!r} cannot name a stored model")
         return self._root / ".incoming" / _folder_name(name)
+
+
+def is_model_name(text: str) -> bool:
+    """Whether a model could be stored under this name; that says nothing about whether one is."""
+    return _NAME.fullmatch(text) is not None
 
 
 def sha256_of(path: Path, hashed: Callable[[int], None] = lambda num_bytes: None) -> str:
