@@ -1,11 +1,12 @@
 """Named values out of a model file's header, asked for by type and checked as they are read."""
 
-import math
 from collections.abc import Mapping
 
 from halfline.errors import DamagedModel
 
 _MAX_INTEGER = 2**31 - 1
+# Far wider than any constant of a model, and narrow enough that no arithmetic with two of them overflows.
+_SMALLEST, _LARGEST = 1e-30, 1e30
 
 
 class Facts:
@@ -27,12 +28,14 @@ class Facts:
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A finite number above zero."""
+        """A number above zero, of a size that can be reckoned with."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.damaged(f"{self._prefix + key!r} is {value!r}, not a number")
-        if not 0 < value < math.inf:
-            raise self.damaged(f"{self._prefix + key!r} is {value!r}, not a finite number above zero")
+        if not _SMALLEST <= value <= _LARGEST:
+            raise self.damaged(
+                f"{self._prefix + key!r} is {value!r}, not a number above zero that makes sense"
+            )
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:

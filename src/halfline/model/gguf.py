@@ -238,7 +238,7 @@ class _Header:
             for _ in range(count):
                 at += 8 + read_length(data, at)[0]
             self._at = at
-            self._require(0, repr(key))
+            self._require(0, f"longer strings of {key!r}")
         elif kind in _SCALARS:
             num_bytes = count * _SCALARS[kind].itemsize
             self._require(num_bytes, f"{count} numbers of {key!r}")

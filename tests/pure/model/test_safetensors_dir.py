@@ -166,6 +166,8 @@ def test_an_index_that_promises_too_much_is_caught(directory: Path) -> None:
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, UnsupportedModel, "rope scaling 'dynamic'"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, UnsupportedModel, "rope scaling 'yarn'"),
         ({"rope_scaling": {"type": "linear", "factor": 0}}, DamagedModel, "'factor' is 0"),
+        ({"rope_scaling": {"type": "linear", "factor": 10**400}}, DamagedModel, "'factor' is 1000"),
+        ({"rope_theta": float("inf")}, DamagedModel, "'rope_theta' is inf, not a number above zero"),
         ({"rope_scaling": "linear"}, DamagedModel, "not an object"),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 2.0}}, DamagedModel, "'low_freq_factor' is missing"),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0,

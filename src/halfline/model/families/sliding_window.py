@@ -26,9 +26,8 @@ def qwen_window(config: Facts, num_layers: int) -> tuple[int | None, tuple[bool,
         return window, tuple(layer >= first for layer in range(num_layers))
     if not isinstance(layer_types, list) or len(layer_types) != num_layers:
         raise config.damaged(f"`layer_types` is {layer_types!r}, not a list of {num_layers}")
-    unknown = [layer_type for layer_type in layer_types if layer_type not in _LAYER_TYPES]
+    supported = [*_LAYER_TYPES]  # a list, because what came from JSON need not be hashable
+    unknown = [layer_type for layer_type in layer_types if layer_type not in supported]
     if unknown:
-        raise UnsupportedModel(
-            config.source, f"layers of type {unknown[0]!r}; supported are {[*_LAYER_TYPES]}"
-        )
+        raise UnsupportedModel(config.source, f"layers of type {unknown[0]!r}; supported are {supported}")
     return window, tuple(_LAYER_TYPES[layer_type] for layer_type in layer_types)
