@@ -4,8 +4,10 @@
 
 Starts llama-server, asks its /tokenize with add_special and parse_special false, and prints a row per
 pre-tokenizer and corpus; the last line is JSON. `--pre` puts other pre-tokenizers' names over the file's
-own, on both sides, with every tenth file. Nothing but equality is expected, but for digits that Unicode 16 added, which
-llama.cpp's table does not have. `--write` renews the fixtures that tests/server/text checks without llama.cpp.
+own, on both sides, with every tenth file. Equality is
+expected but for two cases where we follow the models' own tokenizers and llama.cpp does not: digits that
+Unicode 16 added, and deepseek-coder's CJK range holding non-ASCII spaces (not counted as different).
+`--write` renews the fixture with which tests/server/text checks without llama.cpp.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -32,6 +35,8 @@ from halfline.text.pretokenizers import PRE_TOKENIZERS
 from halfline.text.tokenizer import Tokenizer
 
 NUM_FUZZED = 5500
+# llama.cpp turns these into one control character before it looks for deepseek-coder's CJK range.
+SPACES_IN_CJK_RANGE = re.compile("[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 FIXTURE = "tokenizer_parity.json.gz"
 
 
@@ -177,7 +182,11 @@ def main() -> None:
             fuzz_ids = [peer_ids(client, text) for text in strings]
             file_ids = {key: peer_ids(client, text) for key, text in files.items()}
         pairs = {
-            "fuzzed": [(tokenizer.encode(text), ids) for text, ids in zip(strings, fuzz_ids, strict=True)],
+            "fuzzed": [
+                (tokenizer.encode(text), ids)
+                for text, ids in zip(strings, fuzz_ids, strict=True)
+                if not (name == "deepseek-coder" and SPACES_IN_CJK_RANGE.search(text))
+            ],
             "stdlib": [(tokenizer.encode(text), file_ids[key]) for key, text in files.items()],
         }
         for corpus, compared in pairs.items():
