@@ -1,7 +1,7 @@
 """Streaming gives the same text as decoding everything at once, and never half a character."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from halfline.text.detokenizer import Detokenizer
@@ -44,6 +44,7 @@ SPACED = Tokenizer(
 
 
 @pytest.mark.parametrize("tokenizer", [BYTES, SPACED], ids=["byte-level", "sentencepiece"])
+@settings(deadline=None)
 @given(data=st.data())
 def test_the_pieces_joined_are_the_whole_decode(tokenizer: Tokenizer, data: st.DataObject) -> None:
     ids = st.integers(0, tokenizer.vocab_size)
@@ -55,6 +56,7 @@ def test_the_pieces_joined_are_the_whole_decode(tokenizer: Tokenizer, data: st.D
     assert "".join(pieces) + stream.finish() == tokenizer.decode(token_ids, continues=continues)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=20))
 @example("👩‍👩‍👧é")
 def test_valid_text_never_shows_a_replacement_on_the_way(text: str) -> None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import regex
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from halfline.errors import BadRequest, DamagedModel, UnencodableText, UnsupportedModel
@@ -193,6 +193,7 @@ def test_an_unknown_pre_tokenizer_is_refused_with_the_names_of_the_known() -> No
         Tokenizer(learnt_vocab("bloom", num_merges=1))
 
 
+@settings(deadline=None)
 @given(texts)
 @example("<|im_start|>user\n<|endoftext|>")
 def test_decoding_gives_the_text_back_and_no_text_becomes_a_control_token(text: str) -> None:
@@ -277,6 +278,7 @@ def test_a_byte_without_a_token_vanishes_but_keeps_its_neighbours_apart() -> Non
 BY_NAME = {name: Tokenizer(learnt_vocab(name)) for name in ("smollm", "qwen2", "deepseek-coder")}
 
 
+@settings(deadline=None)
 @given(st.lists(texts, max_size=6).map("\n".join), st.integers(1, 12), st.sampled_from(sorted(BY_NAME)))
 def test_cutting_a_long_text_changes_no_token(text: str, piece_chars: int, name: str) -> None:
     whole = BY_NAME[name].encode(text)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Reference
@@ -61,6 +61,7 @@ BYTE_LEVEL, SPACED = byte_level(), spaced()
 texts = st.text(st.sampled_from("ab \n1é2中😀'"), max_size=30)
 
 
+@settings(deadline=None)
 @given(texts)
 def test_byte_level_ids_and_text_are_the_librarys(text: str) -> None:
     tokenizer = opened(BYTE_LEVEL)
@@ -68,6 +69,7 @@ def test_byte_level_ids_and_text_are_the_librarys(text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+@settings(deadline=None)
 @given(texts)
 def test_sentencepiece_like_ids_and_text_are_the_librarys(text: str) -> None:
     tokenizer = opened(SPACED)
