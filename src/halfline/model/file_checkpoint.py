@@ -110,7 +110,7 @@ class NamedTensors:
         required, optional = required_shapes(spec), optional_shapes(spec)
         for name, shape in required.items():
             self._check_shape(name, shape)
-        for name in self.stored_names.keys() - required.keys():
+        for name in sorted(self.stored_names.keys() - required.keys()):
             if name not in optional:
                 raise UnsupportedModel(
                     self.source, f"a {spec.family} model with {spec.num_layers} layers has no tensor {name!r}"

@@ -16,6 +16,8 @@ from halfline.model.gguf import GgufFile
 from halfline.model.gguf_vocab import read_gguf_vocab
 from halfline.model.spec import FrequencyFactors, LinearScaling, ModelSpec, RopeSpec
 
+_ARCHITECTURE = "general.architecture"
+_NAME = "general.name"
 _EMBEDDING = "token_embd.weight"
 _ROPE_FACTORS = "rope_freqs.weight"
 
@@ -23,13 +25,13 @@ _ROPE_FACTORS = "rope_freqs.weight"
 def open_gguf(path: Path) -> FileCheckpoint:
     """Raises DamagedModel or UnsupportedModel; reads the header, maps the rest."""
     file = GgufFile(path)
-    general = Facts(file.source, file.scalars("general."), "general.")
-    architecture = general.text("architecture")
+    general = Facts(file.source, file.scalars(_ARCHITECTURE) | file.scalars(_NAME))
+    architecture = general.text(_ARCHITECTURE)
     _refuse_parts(file)
     form = family_of_gguf(file.source, architecture)
     prefix = f"{architecture}."
     spec = form.from_metadata(Facts(file.source, file.scalars(prefix), prefix), _vocab_size(file))
-    spec = replace(spec, name=general.text("name", path.stem), rope=_with_stored_factors(file, spec.rope))
+    spec = replace(spec, name=general.text(_NAME, path.stem), rope=_with_stored_factors(file, spec.rope))
     tensors = NamedTensors(file.source, file, canonical_from_gguf, lambda name: name == _ROPE_FACTORS)
     if not form.interleaved:
         return FileCheckpoint(spec, tensors, lambda: read_gguf_vocab(file))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from halfline.errors import DamagedModel, UnsupportedModel
 from halfline.model.facts import Facts
-from halfline.model.json_file import parse_json_object, read_json_object
+from halfline.model.json_file import parse_json_object, read_bounded, read_json_object
 from halfline.text.vocab import VocabSpec
 
 _TOKENIZER = "tokenizer.json"
@@ -36,7 +36,7 @@ def read_hf_vocab(directory: Path, config: Mapping[str, object]) -> VocabSpec:
 def _read_tokenizer(directory: Path) -> bytes:
     path = directory / _TOKENIZER
     if path.is_file():
-        return path.read_bytes()
+        return read_bounded(path)
     if (directory / _SENTENCEPIECE).is_file():
         raise UnsupportedModel(
             str(directory),
@@ -84,7 +84,7 @@ def _chat_template(directory: Path, tokenizer_config: Facts) -> str | None:
     """Its own file where there is one, else a text in the config, or the one called "default" of a list there."""
     path = directory / _TEMPLATE
     if path.is_file():
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_bounded(path).decode(errors="replace")
     template = tokenizer_config.values.get("chat_template")
     for named in template if isinstance(template, list) else []:
         if isinstance(named, dict) and named.get("name") == "default":

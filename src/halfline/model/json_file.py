@@ -11,10 +11,15 @@ _MAX_BYTES = 256 * 2**20
 
 def read_json_object(path: Path) -> dict[str, object]:
     """Raises DamagedModel for a file that cannot be read or holds anything but one object."""
+    return parse_json_object(str(path), read_bounded(path))
+
+
+def read_bounded(path: Path) -> bytes:
+    """Raises DamagedModel for a file that cannot be read, or is larger than any of its kind."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise DamagedModel(str(path), f"the file is larger than {_MAX_BYTES} bytes")
-        return parse_json_object(str(path), path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         raise DamagedModel(str(path), f"the file cannot be read: {error.strerror}") from error
 

@@ -1,5 +1,6 @@
 """What a GGUF file means: its spec, its vocabulary, and every reason to refuse it."""
 
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,11 @@ def test_a_closed_checkpoint_gives_no_more_tensors(tiny_gguf: Any) -> None:
         checkpoint.tensor("embed.weight")
     with pytest.raises(ValueError, match="closed"):
         _ = checkpoint.vocab
+
+
+def test_a_description_in_broken_utf_8_stops_nobody(tiny_gguf: Any) -> None:
+    tiny_gguf.values["general.description"] = struct.pack("<IQ", 8, 2) + b"\xff\xfe"
+    assert open_gguf(tiny_gguf.write()).spec.name == "tiny"
 
 
 @pytest.mark.parametrize("name", ["blk.1.attn_q.weight", "output_norm.weight", "token_embd.weight"])
