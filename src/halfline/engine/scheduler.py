@@ -129,7 +129,6 @@ class Scheduler:
                 self._plan_chunk(sequence, 1, num_tokens)
 
     def _plan_prompts(self, num_tokens: dict[Sequence, int], now: float) -> None:
-        num_preemptions = self._num_preemptions
         prompts = [sequence for sequence in self._running if sequence.num_pending > 1]
         being_computed = {sequence.table.next_digest(sequence.token_ids) for sequence in prompts}
         admitting = True
@@ -142,9 +141,9 @@ class Scheduler:
                 match = self._match(sequence)
                 if match.missed is not None and match.missed in being_computed:
                     continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
-                # Nobody overtakes the first that does not fit, and who preempts does not admit.
-                admitting = admitting and num_preemptions == self._num_preemptions
-                admitting = admitting and self._fits(sequence, match)
+                admitting = admitting and self._fits(
+                    sequence, match
+                )  # nobody overtakes the first that does not
                 if not admitting:
                     continue
                 self._admit(sequence, match, now)

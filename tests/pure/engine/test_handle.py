@@ -51,7 +51,7 @@ def alone(prompt: list[int], max_new_tokens: int) -> list[int]:
 
 
 def prompt_of(length: int, seed: int) -> list[int]:
-    return np.random.default_rng(seed).integers(0, 256, length).tolist()
+    return [int(token) for token in np.random.default_rng(seed).integers(0, 256, length)]
 
 
 @contextmanager
@@ -166,22 +166,21 @@ def test_cancelling_the_only_running_work_stops_the_step_itself() -> None:
         on_loop(main)
 
 
-def test_cancelling_one_of_two_does_not_stop_the_other() -> None:
+def test_cancelling_one_of_two_does_not_stop_their_step() -> None:
     gate = Gate()
-    executor = HashExecutor(64, before_run=gate)
+    executor = HashExecutor(64, before_run=lambda batch: gate(batch) if len(batch.masks) == 2 else None)
     with running(executor) as engine:
 
         async def main() -> None:
-            dropped, kept = prompt_of(40, seed=1), prompt_of(20, seed=2)
-            generations = [engine.submit([work(dropped, 5)]), engine.submit([work(kept, 5)])]
+            prompts = [prompt_of(40, seed=1), prompt_of(20, seed=2)]
+            generations = [engine.submit([work(prompt, 200)]) for prompt in prompts]
             await gate.reached()
-            # The first step may have begun before the second sequence came: wait for one that has both.
-            gate.opened.set()
-            await anext(generations[1])
             generations[0].cancel()
-            tokens = await tokens_of(generations[1])
-            assert tokens == alone(kept, 5)[-len(tokens) :]
-            assert generations[1].outcomes[0].finish_reason == "length"
+            assert not executor.stop_flag.is_set()
+            gate.opened.set()
+            assert await tokens_of(generations[1]) == alone(prompts[1], 200)
+            await tokens_of(generations[0])
+            assert generations[0].outcomes[0].finish_reason == "cancelled"
 
         on_loop(main)
 
@@ -346,7 +345,8 @@ def test_times_follow_the_clock_that_was_passed_in() -> None:
         generation = engine.submit([work(prompt_of(8, seed=1), 3)])
         await tokens_of(generation)
         stats = generation.outcomes[0].stats
-        assert (stats.queue_ms, stats.prefill_ms) == (pytest.approx(1.0), pytest.approx(1.0))
+        assert stats.queue_ms == pytest.approx(1.0)
+        assert stats.prefill_ms == pytest.approx(1.0)
         assert stats.decode_ms == pytest.approx(4.0)
 
     on_loop(main)

@@ -18,7 +18,7 @@ from halfline.engine.sequence import Outcome, Progress, Work
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.prefix_index import PrefixIndex
-from halfline.model.executor import Batch
+from halfline.model.executor import Batch, Outputs
 from halfline.request import SamplingParams
 from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Sampler, score
@@ -123,7 +123,7 @@ def sizes(plan: Plan) -> dict[int, int]:
 
 
 def prompt_of(length: int, seed: int) -> list[int]:
-    return np.random.default_rng(seed).integers(0, 256, length).tolist()
+    return [int(token) for token in np.random.default_rng(seed).integers(0, 256, length)]
 
 
 def test_a_long_prompt_runs_in_chunks_and_only_the_last_gives_a_token() -> None:
@@ -248,13 +248,24 @@ def test_when_blocks_run_out_the_latest_arrival_is_preempted_and_loses_nothing()
         assert engine.tokens[number] == alone(prompt, 40)
 
 
-def test_a_prompt_is_not_admitted_just_to_be_preempted() -> None:
+def test_a_prompt_is_not_admitted_on_blocks_that_a_running_prompt_still_needs() -> None:
     engine = Stepper(num_blocks=8)
-    engine.add(0, work(prompt_of(90, seed=1), 1))
-    engine.add(1, work(prompt_of(90, seed=2), 1))
+    engine.add(0, work(prompt_of(100, seed=1), 1))
+    engine.step()
+    engine.add(1, work(prompt_of(20, seed=2), 30))
     engine.run()
     assert engine.scheduler.stats().total_preemptions == 0
-    assert engine.scheduler.stats().total_computed_tokens == 180
+    assert engine.scheduler.stats().total_computed_tokens == 100 + 20 + 29
+
+
+def test_a_prompt_can_preempt_a_later_sequence_that_was_already_planned() -> None:
+    engine = Stepper(num_blocks=8, options=EngineOptions(step_tokens=8, max_num_seqs=8))
+    long, short = prompt_of(112, seed=1), prompt_of(5, seed=2)
+    engine.add(0, work(long, 10))
+    engine.add(1, work(short, 20))
+    engine.run()
+    assert engine.scheduler.stats().total_preemptions == 1, "what it wrote took the long prompt's last block"
+    assert engine.tokens == {0: alone(long, 10), 1: alone(short, 20)}
 
 
 def test_one_that_does_not_fit_yet_is_not_overtaken_until_it_does() -> None:
@@ -338,8 +349,9 @@ def test_a_model_that_overflows_on_one_sequence_fails_that_one_alone() -> None:
     prompt = prompt_of(10, seed=1)
 
     class Overflowing(HashExecutor):
-        def run(self, batch: Batch):  # type: ignore[no-untyped-def]
+        def run(self, batch: Batch) -> Outputs | None:
             outputs = super().run(batch)
+            assert outputs is not None
             outputs.logits[0, 7] = np.nan
             return outputs
 

@@ -5,6 +5,7 @@ import gc
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,9 +47,9 @@ class ScriptedExecutor(HashExecutor):
         return outputs
 
 
-def request(prompt: str | tuple[int, ...] | Document = PROMPT, **changes: object) -> CompletionRequest:
+def request(prompt: str | tuple[int, ...] | Document = PROMPT, **changes: Any) -> CompletionRequest:
     base = CompletionRequest(id="r1", prompt=prompt, params=SamplingParams(), max_tokens=24)
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return replace(base, **changes)
 
 
 def serve(
@@ -249,7 +250,7 @@ def test_an_editor_is_not_given_what_already_stands_behind_the_cursor() -> None:
     ],
 )
 def test_what_is_wrong_is_said_before_the_first_delta(
-    changes: dict[str, object], error: type[Exception]
+    changes: dict[str, Any], error: type[Exception]
 ) -> None:
     async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
         with pytest.raises(error):

@@ -38,9 +38,9 @@ def expected_probabilities(logits: NDArray[np.float32], params: SamplingParams) 
                 break
         kept = nucleus
     kept = [token for token in kept if probabilities[token] >= params.min_p * probabilities.max()]
-    filtered = np.zeros(len(logits))
-    filtered[kept] = probabilities[kept]
-    return filtered / filtered.sum()
+    filtered = np.zeros(len(logits), np.float64)
+    filtered[kept] = probabilities[kept] / probabilities[kept].sum()
+    return filtered
 
 
 def test_greedy_takes_the_largest_and_the_lowest_id_of_equals() -> None:
