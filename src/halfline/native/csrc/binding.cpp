@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "engine.hpp"
+#include "limits.hpp"
 
 namespace nb = nanobind;
 using namespace halfline;
@@ -61,6 +62,18 @@ bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_place
 NB_MODULE(_native, m) {
   m.doc() = "CPU executor";
   m.def("available_isas", &available_isas);
+
+  // Operations per second of one probe of limits.hpp; the interpreter's lock is free meanwhile.
+  const auto def_ops = [&m](const char* name, double (*probe)(Isa, int, double)) {
+    m.def(name, [probe](const std::string& isa, int threads, double seconds) {
+      nb::gil_scoped_release release;
+      return probe(isa_named(isa), threads, seconds);
+    });
+  };
+  m.def("read_bytes_per_s", &read_bytes_per_s, nb::call_guard<nb::gil_scoped_release>());
+  def_ops("int8_ops_per_s", &int8_ops_per_s);
+  def_ops("int8_block_ops_per_s", &int8_block_ops_per_s);
+  def_ops("fma_ops_per_s", &fma_ops_per_s);
 
   nb::class_<ModelShape>(m, "ModelShape")
       .def(nb::init<>())

@@ -1,0 +1,309 @@
+#include "limits.hpp"
+
+#ifdef HALFLINE_X86
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "memory.hpp"
+
+namespace halfline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The value is new every time, as far as the compiler can tell, so nothing moves out of a loop or away.
+template <class T>
+inline void opaque(T& value) {
+#ifdef HALFLINE_X86
+  asm volatile("" : "+v"(value));
+#else
+  asm volatile("" : "+w"(value));
+#endif
+}
+
+// Every thread repeats work(thread), which returns how much it did, until the time is over.
+template <class F>
+double rate(int threads, double seconds, F&& work) {
+  std::barrier start(threads);
+  std::vector<double> done(static_cast<std::size_t>(threads)), elapsed(static_cast<std::size_t>(threads));
+  const auto body = [&](int thread) {
+    work(thread);   // touches, fills caches
+    start.arrive_and_wait();
+    const Clock::time_point began = Clock::now();
+    double amount = 0, passed = 0;
+    do {
+      amount += work(thread);
+      passed = std::chrono::duration<double>(Clock::now() - began).count();
+    } while (passed < seconds);
+    done[static_cast<std::size_t>(thread)] = amount;
+    elapsed[static_cast<std::size_t>(thread)] = passed;
+  };
+  std::vector<std::jthread> others;
+  for (int thread = 1; thread < threads; ++thread) others.emplace_back(body, thread);
+  body(0);
+  others.clear();
+  double total = 0;
+  for (const double amount : done) total += amount;
+  return total / *std::max_element(elapsed.begin(), elapsed.end());
+}
+
+constexpr int kRepeats = 4096;   // some tens of microseconds, beside which reading the clock is nothing
+
+// ---- Reading --------------------------------------------------------------------------------------------------
+
+using Line = std::uint64_t __attribute__((vector_size(64)));
+
+#ifdef HALFLINE_X86
+#define HALFLINE_EACH_WIDTH [[gnu::target_clones("default", "avx2", "avx512f")]]
+#else
+#define HALFLINE_EACH_WIDTH
+#endif
+
+HALFLINE_EACH_WIDTH std::uint64_t read_lines(const std::uint8_t* data, std::size_t lines) {
+  const auto* line = reinterpret_cast<const Line*>(data);
+  Line sums[4] = {};
+  for (std::size_t i = 0; i + 4 <= lines; i += 4) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) sums[j] += line[i + j];
+  }
+  const Line sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  std::uint64_t total = 0;
+  for (int lane = 0; lane < 8; ++lane) total += sum[lane];
+  return total;
+}
+
+// ---- Computing ------------------------------------------------------------------------------------------------
+
+// Each function returns the operations of one call. Enough independent sums to hide an instruction's latency.
+#ifdef HALFLINE_X86
+
+[[gnu::target("avx512f,avx512bw,avx512vnni")]] double int8_avx512vnni() {
+  constexpr int sums = 12;
+  __m512i sum[sums], weights = _mm512_set1_epi8(3), four = _mm512_set1_epi8(5);
+  for (int i = 0; i < sums; ++i) sum[i] = _mm512_setzero_si512();
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+#pragma GCC unroll 12
+    for (int i = 0; i < sums; ++i) {
+      sum[i] = _mm512_dpbusd_epi32(sum[i], weights, four);
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 64 * sums * kRepeats;
+}
+
+// Per block of 32 and 16 rows: eight products, to float, times the two scales, onto the sum.
+[[gnu::target("avx512f,avx512bw,avx512vnni")]] double int8_block_avx512vnni() {
+  constexpr int sums = 8;
+  __m512i weights = _mm512_set1_epi8(3), four = _mm512_set1_epi8(5);
+  __m512 sum[sums], scale = _mm512_set1_ps(1e-3f), other = _mm512_set1_ps(1e-2f);
+  for (int i = 0; i < sums; ++i) sum[i] = _mm512_setzero_ps();
+  for (int repeat = 0; repeat < kRepeats / 8; ++repeat) {
+    __m512i dot[sums];
+#pragma GCC unroll 8
+    for (int i = 0; i < sums; ++i) dot[i] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int group = 0; group < 8; ++group) {
+#pragma GCC unroll 8
+      for (int i = 0; i < sums; ++i) {
+        dot[i] = _mm512_dpbusd_epi32(dot[i], weights, four);
+        opaque(dot[i]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < sums; ++i) {
+      opaque(scale);
+      // GCC warns of its own _mm512_cvtepi32_ps, which starts from an undefined register.
+      const auto whole = (__m512)__builtin_convertvector((__v16si)dot[i], __v16sf);
+      sum[i] = _mm512_fmadd_ps(_mm512_mul_ps(scale, other), whole, sum[i]);
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 64 * sums * kRepeats;
+}
+
+[[gnu::target("avx512f")]] double fma_avx512() {
+  constexpr int sums = 12;
+  __m512 sum[sums], x = _mm512_set1_ps(0.5f), y = _mm512_set1_ps(0.25f);
+  for (int i = 0; i < sums; ++i) sum[i] = _mm512_setzero_ps();
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+#pragma GCC unroll 12
+    for (int i = 0; i < sums; ++i) {
+      sum[i] = _mm512_fmadd_ps(x, y, sum[i]);
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 16 * sums * kRepeats;
+}
+
+[[gnu::target("avx2")]] double int8_avx2() {
+  constexpr int sums = 8;
+  __m256i sum[sums], weights = _mm256_set1_epi8(3), four = _mm256_set1_epi8(5);
+  for (int i = 0; i < sums; ++i) sum[i] = _mm256_setzero_si256();
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+#pragma GCC unroll 8
+    for (int i = 0; i < sums; ++i) {
+      opaque(weights);
+      sum[i] = _mm256_add_epi16(sum[i], _mm256_maddubs_epi16(weights, four));
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 32 * sums * kRepeats;
+}
+
+// Two registers make 16 rows; the 16-bit sums of a block widen once.
+[[gnu::target("avx2,fma")]] double int8_block_avx2() {
+  constexpr int sums = 4;
+  __m256i weights = _mm256_set1_epi8(3), four = _mm256_set1_epi8(5);
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256 sum[sums], scale = _mm256_set1_ps(1e-3f), other = _mm256_set1_ps(1e-2f);
+  for (int i = 0; i < sums; ++i) sum[i] = _mm256_setzero_ps();
+  for (int repeat = 0; repeat < kRepeats / 8; ++repeat) {
+    __m256i dot[sums];
+#pragma GCC unroll 4
+    for (int i = 0; i < sums; ++i) dot[i] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int group = 0; group < 8; ++group) {
+#pragma GCC unroll 4
+      for (int i = 0; i < sums; ++i) {
+        opaque(weights);
+        dot[i] = _mm256_add_epi16(dot[i], _mm256_maddubs_epi16(weights, four));
+        opaque(dot[i]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < sums; ++i) {
+      opaque(scale);
+      const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(dot[i], ones));
+      sum[i] = _mm256_fmadd_ps(_mm256_mul_ps(scale, other), whole, sum[i]);
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 32 * sums * kRepeats;
+}
+
+[[gnu::target("avx2,fma")]] double fma_avx2() {
+  constexpr int sums = 12;
+  __m256 sum[sums], x = _mm256_set1_ps(0.5f), y = _mm256_set1_ps(0.25f);
+  for (int i = 0; i < sums; ++i) sum[i] = _mm256_setzero_ps();
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+#pragma GCC unroll 12
+    for (int i = 0; i < sums; ++i) {
+      sum[i] = _mm256_fmadd_ps(x, y, sum[i]);
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 8 * sums * kRepeats;
+}
+
+#endif
+
+// Vectors of the compiler's own. Plain C++ has no byte products: 16-bit ones come closest.
+using Shorts = std::int16_t __attribute__((vector_size(16)));
+using Floats = float __attribute__((vector_size(16)));
+using Ints = std::int32_t __attribute__((vector_size(16)));
+
+double int8_portable() {
+  constexpr int sums = 8;
+  Shorts sum[sums] = {}, weights = Shorts{} + 3, four = Shorts{} + 5;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+#pragma GCC unroll 8
+    for (int i = 0; i < sums; ++i) {
+      opaque(weights);
+      sum[i] += weights * four;
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 8 * sums * kRepeats;
+}
+
+double int8_block_portable() {
+  constexpr int sums = 4;
+  Shorts weights = Shorts{} + 3, four = Shorts{} + 5;
+  Floats sum[sums] = {}, scale = Floats{} + 1e-3f, other = Floats{} + 1e-2f;
+  for (int repeat = 0; repeat < kRepeats / 32; ++repeat) {
+    Shorts dot[sums] = {};
+    for (int group = 0; group < 32; ++group) {
+#pragma GCC unroll 4
+      for (int i = 0; i < sums; ++i) {
+        opaque(weights);
+        dot[i] += weights * four;
+        opaque(dot[i]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < sums; ++i) {
+      const Ints whole = reinterpret_cast<Ints>(dot[i]);
+      opaque(scale);
+      sum[i] += __builtin_convertvector(whole >> 16, Floats) * (scale * other);
+      sum[i] += __builtin_convertvector(whole & 0xffff, Floats) * (scale * other);
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 8 * sums * (kRepeats / 32 * 32);
+}
+
+double fma_portable() {
+  constexpr int sums = 8;
+  Floats sum[sums] = {}, x = Floats{} + 0.5f, y = Floats{} + 0.25f;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+#pragma GCC unroll 8
+    for (int i = 0; i < sums; ++i) {
+      opaque(x);
+      sum[i] += x * y;
+      opaque(sum[i]);
+    }
+  }
+  return 2.0 * 4 * sums * kRepeats;
+}
+
+using Probe = double (*)();
+
+struct Probes {
+  Probe int8, int8_block, fma;
+};
+
+Probes probes_of(Isa isa) {
+  switch (isa) {
+#ifdef HALFLINE_X86
+    case Isa::avx512vnni: return {int8_avx512vnni, int8_block_avx512vnni, fma_avx512};
+    case Isa::avx2: return {int8_avx2, int8_block_avx2, fma_avx2};
+#endif
+    default: return {int8_portable, int8_block_portable, fma_portable};
+  }
+}
+
+}  // namespace
+
+double read_bytes_per_s(std::size_t bytes, int threads, double seconds) {
+  const std::size_t lines = std::max<std::size_t>(bytes / 64 / static_cast<std::size_t>(threads), 4);
+  const Memory memory(lines * 64 * static_cast<std::size_t>(threads));
+  // Untouched pages would all be the one page of zeros.
+  for (std::size_t at = 0; at < memory.bytes(); at += 4096) memory.as<std::uint8_t>()[at] = 1;
+  return rate(threads, seconds, [&](int thread) {
+    std::uint64_t total =
+        read_lines(memory.as<std::uint8_t>() + static_cast<std::size_t>(thread) * lines * 64, lines);
+    asm volatile("" : "+r"(total));
+    return static_cast<double>(lines * 64);
+  });
+}
+
+double int8_ops_per_s(Isa isa, int threads, double seconds) {
+  return rate(threads, seconds, [probe = probes_of(isa).int8](int) { return probe(); });
+}
+
+double int8_block_ops_per_s(Isa isa, int threads, double seconds) {
+  return rate(threads, seconds, [probe = probes_of(isa).int8_block](int) { return probe(); });
+}
+
+double fma_ops_per_s(Isa isa, int threads, double seconds) {
+  return rate(threads, seconds, [probe = probes_of(isa).fma](int) { return probe(); });
+}
+
+}  // namespace halfline
