@@ -2,13 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install serve test check bench clean
+.PHONY: install native native-arm64 serve test check bench clean
 
 # The package with everything its tests need.
 install: .venv/tests-installed
 
 # Rebuilt when the package's description or its C++ changes; Python sources are used in place.
-.venv/installed: pyproject.toml CMakeLists.txt $(wildcard src/halfline/native/csrc/*)
+.venv/installed: pyproject.toml CMakeLists.txt $(wildcard src/halfline/native/csrc/* src/halfline/native/csrc/kernels/*)
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable .
 	touch $@
@@ -16,6 +16,22 @@ install: .venv/tests-installed
 .venv/tests-installed: .venv/installed
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
+
+# Only what changed in the C++, into the installed package.
+native: .venv/installed
+	$(BIN)/pip install --quiet --no-deps --editable .
+
+# The portable kernels on arm64, emulated, must print the checksums they print here.
+# Needs g++-aarch64-linux-gnu and qemu-user-static.
+KERNELS_TEST := tests/native/kernels_test.cpp $(addprefix src/halfline/native/csrc/,engine.cpp pack.cpp team.cpp kernels/isa_portable.cpp)
+KERNELS_FLAGS := -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-trapping-math -Isrc/halfline/native/csrc -pthread -static
+native-arm64:
+	mkdir -p build/arm64
+	$(CXX) $(KERNELS_FLAGS) $(KERNELS_TEST) -o build/arm64/here
+	aarch64-linux-gnu-g++ $(KERNELS_FLAGS) $(KERNELS_TEST) -o build/arm64/there
+	build/arm64/here | tee build/arm64/here.txt
+	qemu-aarch64-static build/arm64/there > build/arm64/there.txt
+	diff build/arm64/here.txt build/arm64/there.txt
 
 # Only the base install: a user who serves needs neither torch nor a test runner.
 serve: .venv/installed

@@ -138,7 +138,7 @@ class NativeExecutor:
 class NativeStopFlag:
     """Polled by the engine between two layers; may be set from any thread."""
 
-    def __init__(self, engine: "_native.Engine") -> None:
+    def __init__(self, engine: _native.Engine) -> None:
         self._engine = engine
 
     def set(self) -> None:
@@ -148,7 +148,7 @@ class NativeStopFlag:
         self._engine.set_stop(False)
 
 
-def _shape(spec: ModelSpec) -> "_native.ModelShape":
+def _shape(spec: ModelSpec) -> _native.ModelShape:
     if spec.head_dim % 16:
         raise UnsupportedModel(spec.name, f"heads of {spec.head_dim}: their size must be a multiple of 16")
     if spec.num_heads % spec.num_kv_heads:
@@ -179,7 +179,7 @@ def _shape(spec: ModelSpec) -> "_native.ModelShape":
     return shape
 
 
-def _load(engine: "_native.Engine", checkpoint: Checkpoint) -> None:
+def _load(engine: _native.Engine, checkpoint: Checkpoint) -> None:
     """Hand over one tensor after the other, so that little more than the packed weights is ever in memory."""
     for name in checkpoint.names():
         tensor = checkpoint.tensor(name)

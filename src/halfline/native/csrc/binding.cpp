@@ -8,6 +8,7 @@
 
 #include "engine.hpp"
 #include "limits.hpp"
+#include "pack.hpp"
 
 namespace nb = nanobind;
 using namespace halfline;
@@ -57,11 +58,31 @@ bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_place
   return engine.run(batch, logits.data(), hidden.data());
 }
 
+// One linear on its own, without bias: what tests hold against float64.
+void linear_alone(const std::string& isa, int format, int cols, ByteTable file, Floats inputs, Floats outputs) {
+  PackedMatrix matrix = packed_shape(static_cast<Format>(format), static_cast<int>(file.shape(0)), cols);
+  const Memory packed(static_cast<std::size_t>(matrix.panels) * matrix.panel_bytes);
+  pack_panels(matrix, file.data(), 0, matrix.panels, packed.as<std::uint8_t>());
+  matrix.data = packed.as<std::uint8_t>();
+
+  const Kernels& kernels = kernels_of(isa_named(isa));
+  const int rows = static_cast<int>(inputs.shape(0));
+  const Memory quants(quant_rows_bytes(rows, cols));
+  const QuantRows quant = quant_rows(quants, rows, cols);
+  for (int row = 0; matrix.quantised() && row < rows; ++row) {
+    kernels.quantise(inputs.data() + std::int64_t{row} * cols, cols, row, rows, quant);
+  }
+  const Memory scratch(static_cast<std::size_t>(linear_scratch_bytes(cols)));
+  kernels.linear({&matrix, nullptr, rows, inputs.data(), cols, quant, outputs.data(), matrix.rows, false, 1.0f}, 0,
+                 matrix.panels, scratch.as<std::uint8_t>());
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
   m.doc() = "CPU executor";
   m.def("available_isas", &available_isas);
+  m.def("linear_alone", &linear_alone);
 
   // Operations per second of one probe of limits.hpp; the interpreter's lock is free meanwhile.
   const auto def_ops = [&m](const char* name, double (*probe)(Isa, int, double)) {

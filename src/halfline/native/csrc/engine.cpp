@@ -15,6 +15,10 @@ namespace {
 // the second-level cache.
 constexpr int kSlabRows = 512;
 
+int round_up(int value, int step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
 const Kernels& kernels_of(Isa isa) {
   switch (isa) {
 #ifdef HALFLINE_X86
@@ -25,7 +29,9 @@ const Kernels& kernels_of(Isa isa) {
   }
 }
 
-int round_up(int value, int step) { return (value + step - 1) / step * step; }
+std::size_t quant_rows_bytes(int rows, int cols) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols / kBlockValues) * (kBlockValues + 16);
+}
 
 QuantRows quant_rows(const Memory& memory, int rows, int cols) {
   const std::int64_t blocks = std::int64_t{rows} * (cols / kBlockValues);
@@ -33,8 +39,6 @@ QuantRows quant_rows(const Memory& memory, int rows, int cols) {
   auto* scales = reinterpret_cast<float*>(quants + blocks * kBlockValues);
   return {quants, scales, scales + blocks, reinterpret_cast<std::int32_t*>(scales + 2 * blocks)};
 }
-
-}  // namespace
 
 // x and q exist for every row of a batch, since attention starts when all KV of a layer is written. The others serve
 // one slab of rows after the other. All are float [rows, stride] except the quantised copy of the current input.
@@ -69,7 +73,7 @@ Engine::Engine(const ModelShape& shape, int num_blocks, int num_threads, Isa isa
   b.gate = slab(b.stride_ffn);
   b.up = slab(b.stride_ffn);
   const int widest = std::max({b.stride_x, b.stride_q, b.stride_ffn});
-  b.quants = Memory(static_cast<std::size_t>(kSlabRows) * (widest / kBlockValues) * (kBlockValues + 16));
+  b.quants = Memory(quant_rows_bytes(kSlabRows, widest));
   const int group = shape_.num_heads / shape_.num_kv_heads;
   for (int worker = 0; worker < num_threads; ++worker) {
     b.linear_scratch.emplace_back(static_cast<std::size_t>(linear_scratch_bytes(widest)));

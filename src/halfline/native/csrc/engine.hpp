@@ -18,6 +18,12 @@
 
 namespace halfline {
 
+const Kernels& kernels_of(Isa isa);
+
+// Room for rows of quantised activations, and the same room cut into its parts.
+std::size_t quant_rows_bytes(int rows, int cols);
+QuantRows quant_rows(const Memory& memory, int rows, int cols);
+
 // ModelSpec of model/spec.py as far as computing needs it.
 struct ModelShape {
   int num_layers = 0;

@@ -1,0 +1,62 @@
+"""The C++ engine as Python sees it (csrc/binding.cpp). It trusts every argument; executor.py is its only caller."""
+
+from numpy import float32, int32, uint8
+from numpy.typing import NDArray
+
+def available_isas() -> list[str]: ...
+def linear_alone(
+    isa: str,
+    format: int,
+    cols: int,
+    file: NDArray[uint8],
+    inputs: NDArray[float32],
+    outputs: NDArray[float32],
+) -> None:
+    """outputs [tokens, rows] = inputs [tokens, cols] times the matrix [rows, cols]: for tests."""
+
+class ModelShape:
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    ffn_size: int
+    vocab_size: int
+    max_context: int
+    layer_norm: bool
+    norm_eps: float
+    gated: bool
+    attention_scale: float
+    embedding_scale: float
+    residual_scale: float
+    logit_scale: float
+    inverse_frequencies: list[float]
+    layer_windows: list[int]
+
+class Engine:
+    def __init__(self, shape: ModelShape, num_blocks: int, num_threads: int, isa: str) -> None: ...
+    def add_matrix(self, name: str, format: int, cols: int, rows: NDArray[uint8]) -> None: ...
+    def add_vector(self, name: str, values: NDArray[float32]) -> None: ...
+    def finish_loading(self) -> None: ...
+    def run(
+        self,
+        token_ids: NDArray[int32],
+        row_starts: NDArray[int32],
+        first_places: NDArray[int32],
+        block_tables: NDArray[int32],
+        masks: NDArray[int32],
+        logit_rows: NDArray[int32],
+        hidden_rows: NDArray[int32],
+        logits: NDArray[float32],
+        hidden: NDArray[float32],
+    ) -> bool: ...
+    def set_stop(self, stop: bool) -> None: ...
+    @property
+    def isa(self) -> str: ...
+    @property
+    def weight_bytes(self) -> int: ...
+    @property
+    def block_bytes(self) -> int: ...
+    def copy_blocks(self, sources: NDArray[int32], targets: NDArray[int32]) -> None: ...
+    def export_blocks(self, blocks: NDArray[int32], bytes: NDArray[uint8]) -> None: ...
+    def import_blocks(self, blocks: NDArray[int32], bytes: NDArray[uint8]) -> None: ...

@@ -1,0 +1,136 @@
+// The portable kernels on their own: prints one checksum per kernel, over fixed inputs.
+//
+// Built for this machine and for arm64 (`make native-arm64` runs both, the latter under qemu); the two must print the
+// same, since every lane performs the same roundings in the same order on any machine.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "engine.hpp"
+#include "pack.hpp"
+
+using namespace halfline;
+
+namespace {
+
+// A small generator of our own: the standard library's distributions differ between machines.
+struct Random {
+  std::uint64_t state = 1;
+  std::uint32_t next() {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::uint32_t>(state >> 33);
+  }
+  // Within [-1, 1), exact in float.
+  float value() { return static_cast<float>(static_cast<int>(next() % 65536) - 32768) / 32768.0f; }
+  std::vector<float> values(int count) {
+    std::vector<float> result(static_cast<std::size_t>(count));
+    for (float& x : result) x = value();
+    return result;
+  }
+};
+
+void print_checksum(const char* name, const std::vector<float>& values) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const float value : values) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    hash = (hash ^ bits) * 1099511628211u;
+  }
+  std::printf("%-12s %016llx\n", name, static_cast<unsigned long long>(hash));
+}
+
+// Offsets of the fp16 numbers of a file's block, and the block's size.
+struct FileFormat {
+  const char* name;
+  Format format;
+  int values, bytes;
+  std::vector<int> halves;
+};
+
+std::vector<std::uint8_t> random_file(const FileFormat& file, int rows, int cols, Random& random) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(rows) * file_row_bytes(file.format, cols));
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.next());
+  for (std::size_t block = 0; block < bytes.size(); block += static_cast<std::size_t>(file.bytes)) {
+    for (const int offset : file.halves) {
+      // The upper byte holds sign and exponent: 0.03 to 1, either sign.
+      bytes[block + static_cast<std::size_t>(offset) + 1] =
+          static_cast<std::uint8_t>(0x28 + random.next() % 16 + (random.next() % 2 ? 0x80 : 0));
+    }
+  }
+  return bytes;
+}
+
+void test_linears(const Kernels& kernels) {
+  const std::vector<FileFormat> files = {
+      {"f16", Format::F16, 1, 2, {0}},          {"q4_0", Format::Q4_0, 32, 18, {0}},
+      {"q4_1", Format::Q4_1, 32, 20, {0, 2}},   {"q8_0", Format::Q8_0, 32, 34, {0}},
+      {"q4_k", Format::Q4_K, 256, 144, {0, 2}}, {"q5_k", Format::Q5_K, 256, 176, {0, 2}},
+      {"q6_k", Format::Q6_K, 256, 210, {208}},
+  };
+  constexpr int kRows = 75, kCols = 512, kTokens = 7;
+  for (const FileFormat& file : files) {
+    Random random;
+    const std::vector<std::uint8_t> bytes = random_file(file, kRows, kCols, random);
+    PackedMatrix matrix = packed_shape(file.format, kRows, kCols);
+    const Memory packed(static_cast<std::size_t>(matrix.panels) * matrix.panel_bytes);
+    pack_panels(matrix, bytes.data(), 0, matrix.panels, packed.as<std::uint8_t>());
+    matrix.data = packed.as<std::uint8_t>();
+    const std::vector<float> x = random.values(kTokens * kCols);
+    std::vector<float> y(kTokens * kRows);
+    const Memory quants(quant_rows_bytes(kTokens, kCols));
+    const Memory scratch(static_cast<std::size_t>(linear_scratch_bytes(kCols)));
+    const QuantRows quant = quant_rows(quants, kTokens, kCols);
+    for (int row = 0; row < kTokens; ++row) kernels.quantise(x.data() + row * kCols, kCols, row, kTokens, quant);
+    kernels.linear({&matrix, nullptr, kTokens, x.data(), kCols, quant, y.data(), kRows, false, 1.0f}, 0, matrix.panels,
+                   scratch.as<std::uint8_t>());
+    print_checksum(file.name, y);
+    std::vector<float> row(kCols);
+    unpack_row(matrix, 20, row.data());
+    print_checksum("  row 20", row);
+  }
+}
+
+void test_rows(const Kernels& kernels) {
+  Random random;
+  constexpr int kSize = 144;
+  const std::vector<float> x = random.values(kSize), weight = random.values(kSize), bias = random.values(kSize);
+  std::vector<float> y(kSize);
+  kernels.norm(x.data(), {weight.data(), bias.data(), 1e-5f, true}, kSize - 5, y.data());
+  print_checksum("layer norm", y);
+  kernels.gate(x.data(), weight.data(), kSize, y.data());
+  print_checksum("gate", y);
+  kernels.gelu(x.data(), kSize, y.data());
+  print_checksum("gelu", y);
+  kernels.rotate(y.data(), x.data(), weight.data(), 30, 72, 0.125f);
+  print_checksum("rotate", y);
+}
+
+void test_attention(const Kernels& kernels) {
+  constexpr int kDim = 80, kGroup = 3, kRows = 10, kBlocks = 7, kFirst = 95;
+  Random random;
+  std::vector<std::uint16_t> kv(static_cast<std::size_t>(kBlocks) * 2 * kSlots * kDim);
+  for (int place = 0; place < kFirst + kRows; ++place) {
+    const std::vector<float> key = random.values(kDim), value = random.values(kDim);
+    kernels.store_kv(key.data(), value.data(), kDim, kv.data() + place / kSlots * 2 * kSlots * kDim, place % kSlots);
+  }
+  std::int32_t table[kBlocks];
+  for (int block = 0; block < kBlocks; ++block) table[block] = block;
+  const std::vector<float> queries = random.values(kRows * kGroup * kDim);
+  const Memory scratch(sizeof(float) * static_cast<std::size_t>(attention_scratch_floats(kGroup, kDim)));
+  for (const std::int32_t window : {INT32_MAX, 20}) {
+    std::vector<float> output(queries.size());
+    kernels.attend({queries.data(), output.data(), kGroup * kDim, kRows, kGroup, kDim, kFirst, table, kv.data(),
+                    2 * kSlots * kDim, {window, 3, 0, INT32_MAX}, scratch.as<float>()});
+    print_checksum("attention", output);
+  }
+}
+
+}  // namespace
+
+int main() {
+  const Kernels& kernels = portable_kernels();
+  test_linears(kernels);
+  test_rows(kernels);
+  test_attention(kernels);
+  return 0;
+}

@@ -1,0 +1,148 @@
+"""A row's result is bitwise the same whoever shares its batch and however its sequence was cut."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from halfline.model.checkpoint import TensorFormat
+from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Mask
+from halfline.model.random_model import MemoryCheckpoint, random_checkpoint
+from halfline.native.executor import NativeExecutor, available_isas
+
+LENGTH, NUM_BLOCKS = 90, 64
+MASKS = [CAUSAL, Mask(window=21, num_sinks=4)]
+FORMATS = [TensorFormat.F32, TensorFormat.F16, TensorFormat.Q4_1, TensorFormat.Q8_0]
+BLOCKS = range(-(-LENGTH // BLOCK_TOKENS))
+
+Results = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def model(format: TensorFormat) -> MemoryCheckpoint:
+    return random_checkpoint(format=format, num_heads=4, num_kv_heads=2, head_dim=32, sliding_window=40)
+
+
+def tokens() -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, LENGTH).astype(np.int32)
+
+
+def in_chunks(
+    executor: NativeExecutor, chunk: int, mask: Mask, one_sequence: Callable[..., Batch]
+) -> Results:
+    """Logits, hidden states and the KV of the written places."""
+    outputs = [
+        executor.run(one_sequence(tokens()[start : start + chunk], start, mask))
+        for start in range(0, LENGTH, chunk)
+    ]
+    done = [output for output in outputs if output is not None]
+    assert len(done) == len(outputs)
+    return (
+        np.concatenate([output.logits for output in done]),
+        np.concatenate([output.hidden for output in done]),
+        executor.export_blocks(BLOCKS),
+    )
+
+
+def assert_same(actual: Results, expected: Results) -> None:
+    for one, other in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_chunk_size_gives_the_same_bits(
+    format: TensorFormat, mask: Mask, isa: str, one_sequence: Callable[..., Batch]
+) -> None:
+    checkpoint = model(format)
+    whole = in_chunks(NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa), LENGTH, mask, one_sequence)
+    for chunk in range(1, 34):
+        executor = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa, num_threads=1 + chunk % 2)
+        assert_same(in_chunks(executor, chunk, mask, one_sequence), whole)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_instruction_path_and_thread_count_gives_the_same_bits(
+    format: TensorFormat, one_sequence: Callable[..., Batch]
+) -> None:
+    checkpoint = model(format)
+    results = [
+        in_chunks(
+            NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa, num_threads=threads),
+            32,
+            CAUSAL,
+            one_sequence,
+        )
+        for isa in available_isas()
+        for threads in (1, 2, 3)
+    ]
+    for other in results[1:]:
+        assert_same(other, results[0])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_seven_random_mates_change_no_bit(
+    format: TensorFormat, isa: str, one_sequence: Callable[..., Batch]
+) -> None:
+    checkpoint = model(format)
+    alone, _, kv = in_chunks(
+        NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa), LENGTH, CAUSAL, one_sequence
+    )
+    generator = np.random.default_rng(8)
+    executor = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa, num_threads=2)
+    place = 0
+    while place < LENGTH:
+        ours = min(int(generator.integers(1, 24)), LENGTH - place)
+        lengths = [int(generator.integers(1, 20)) for _ in range(7)]
+        at = int(generator.integers(0, 8))
+        lengths.insert(at, ours)
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+        token_ids = generator.integers(0, 256, starts[-1]).astype(np.int32)
+        token_ids[starts[at] : starts[at + 1]] = tokens()[place : place + ours]
+        first_places = generator.integers(0, 60, 8).astype(np.int32)
+        first_places[at] = place
+        # Mates share blocks 6.. with each other, which is nonsense for them and nothing to us.
+        tables = generator.integers(6, NUM_BLOCKS, (8, 6)).astype(np.int32)
+        tables[at] = np.arange(6)
+        masks = [MASKS[int(generator.integers(0, 2))] for _ in range(8)]
+        masks[at] = CAUSAL
+        output = executor.run(
+            Batch(
+                token_ids=token_ids,
+                row_starts=starts,
+                first_places=first_places,
+                block_tables=tables,
+                masks=masks,
+                logit_rows=np.arange(starts[at], starts[at + 1], dtype=np.int32),
+                hidden_rows=np.array([], dtype=np.int32),
+            )
+        )
+        assert output is not None
+        np.testing.assert_array_equal(output.logits, alone[place : place + ours])
+        place += ours
+    np.testing.assert_array_equal(executor.export_blocks(BLOCKS), kv)
+
+
+def test_more_rows_than_a_slab_give_the_same_bits(one_sequence: Callable[..., Batch]) -> None:
+    checkpoint = random_checkpoint(max_context=2048, num_layers=1, format=TensorFormat.Q4_0)
+    token_ids = np.random.default_rng(4).integers(0, 256, 1100).astype(np.int32)
+    at_once = NativeExecutor(checkpoint, num_blocks=70).run(one_sequence(token_ids))
+    executor = NativeExecutor(checkpoint, num_blocks=70)
+    halves = [executor.run(one_sequence(token_ids[start : start + 550], start)) for start in (0, 550)]
+    assert at_once is not None and halves[0] is not None and halves[1] is not None
+    np.testing.assert_array_equal(np.concatenate([half.logits for half in halves if half]), at_once.logits)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_what_was_never_written_is_never_read(
+    mask: Mask, isa: str, one_sequence: Callable[..., Batch]
+) -> None:
+    """The arena is filled with NaN first: one touched slot would show in the logits."""
+    checkpoint = model(TensorFormat.Q4_1)
+    clean = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa)
+    poisoned = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa)
+    poisoned.import_blocks(
+        range(NUM_BLOCKS), np.full((NUM_BLOCKS, poisoned.block_bytes), 0xFF, dtype=np.uint8)
+    )
+    for chunk in (1, 13):
+        expected = in_chunks(clean, chunk, mask, one_sequence)[0]
+        np.testing.assert_array_equal(in_chunks(poisoned, chunk, mask, one_sequence)[0], expected)

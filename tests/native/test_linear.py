@@ -1,0 +1,100 @@
+"""Every weight format's matrix product against float64 with the same quantised activations."""
+
+import numpy as np
+import pytest
+
+from halfline.model.checkpoint import Tensor, TensorFormat
+from halfline.model.dequantize import dequantize
+from halfline.native import _native
+
+FLOATS = (TensorFormat.F32, TensorFormat.F16, TensorFormat.BF16)
+
+
+def random_tensor(format: TensorFormat, rows: int, cols: int, generator: np.random.Generator) -> Tensor:
+    """Random bits as quants, random small numbers as scales: reaches every quant, -128 in Q8_0 included."""
+    num_bytes = cols // format.block_values * format.block_bytes
+    if format in FLOATS:
+        values = generator.standard_normal((rows, cols)).astype(np.float32)
+        if format is TensorFormat.F16:
+            data = values.astype(np.float16).view(np.uint8)
+        elif format is TensorFormat.BF16:
+            data = (values.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+        else:
+            data = values.view(np.uint8)
+        return Tensor("test.weight", format, (rows, cols), data)
+    blocks = generator.integers(0, 256, (rows, num_bytes // format.block_bytes, format.block_bytes), np.uint8)
+    scale_at = {
+        TensorFormat.Q4_0: (0,),
+        TensorFormat.Q8_0: (0,),
+        TensorFormat.Q4_1: (0, 2),
+        TensorFormat.Q4_K: (0, 2),
+        TensorFormat.Q5_K: (0, 2),
+        TensorFormat.Q6_K: (208,),
+    }
+    for offset in scale_at[format]:
+        scales = generator.uniform(-0.1, 0.1, blocks.shape[:2]).astype(np.float16)
+        blocks[:, :, offset : offset + 2] = scales[..., None].view(np.uint8)
+    return Tensor("test.weight", format, (rows, cols), blocks.reshape(rows, num_bytes))
+
+
+def as_multiplied(x: np.ndarray, format: TensorFormat) -> np.ndarray:
+    """The activations a format's kernel multiplies with: per 32 values int8 with one scale, or as they are."""
+    if format in FLOATS:
+        return x.astype(np.float64)
+    blocks = x.reshape(len(x), -1, 32)
+    amax = np.abs(blocks).max(axis=2, keepdims=True)
+    live = amax > np.float32(1e-30)
+    inverse = np.divide(np.float32(127), amax, out=np.zeros_like(amax), where=live)
+    quants = np.rint(blocks * inverse)
+    return (quants.astype(np.float64) * (amax / np.float32(127) * live)).reshape(x.shape)
+
+
+@pytest.mark.parametrize("format", TensorFormat)
+def test_a_linear_equals_float64_for_every_number_of_rows(format: TensorFormat, isa: str) -> None:
+    generator = np.random.default_rng(format.value)
+    cols = 512 if format not in FLOATS else 333
+    tensor = random_tensor(format, 75, cols, generator)  # the last panel has 11 of 16 rows
+    weights = dequantize(tensor).astype(np.float64)
+    for num_rows in (*range(1, 14), 33):
+        x = generator.standard_normal((num_rows, cols)).astype(np.float32)
+        x[0, :32] = 0.0  # a block without any magnitude
+        outputs = np.full((num_rows, 75), np.nan, dtype=np.float32)
+        _native.linear_alone(isa, format.value, cols, np.ascontiguousarray(tensor.data), x, outputs)
+        multiplied = as_multiplied(x, format)
+        size = np.abs(multiplied) @ np.abs(weights).T
+        assert np.max(np.abs(outputs - multiplied @ weights.T) / size) < 1e-6
+
+
+@pytest.mark.parametrize("format", TensorFormat)
+def test_extreme_activations_and_quants_do_not_saturate(format: TensorFormat, isa: str) -> None:
+    generator = np.random.default_rng(1)
+    tensor = random_tensor(format, 32, 256, generator)
+    data = np.ascontiguousarray(tensor.data)
+    if format is TensorFormat.Q8_0:
+        data.reshape(32, -1, 34)[:, :, 2:] = 0x80  # -128 everywhere
+    elif format not in FLOATS:
+        tail = {TensorFormat.Q4_0: 2, TensorFormat.Q4_1: 4}.get(format, 16)
+        data.reshape(32, -1, format.block_bytes)[:, :, tail:192] = 0xFF
+    tensor = Tensor("test.weight", format, (32, 256), data)
+    weights = dequantize(tensor).astype(np.float64)
+    for sign in (1.0, -1.0):
+        x = np.full((7, 256), sign, dtype=np.float32)
+        outputs = np.empty((7, 32), dtype=np.float32)
+        _native.linear_alone(isa, format.value, 256, data, x, outputs)
+        multiplied = as_multiplied(x, format)
+        size = np.abs(multiplied) @ np.abs(weights).T
+        assert np.max(np.abs(outputs - multiplied @ weights.T) / size) < 1e-6
+
+
+@pytest.mark.parametrize("format", TensorFormat)
+def test_a_linear_is_bitwise_the_same_on_every_instruction_path(format: TensorFormat) -> None:
+    generator = np.random.default_rng(2)
+    tensor = random_tensor(format, 40, 256, generator)
+    x = generator.standard_normal((9, 256)).astype(np.float32)
+    results = []
+    for isa in _native.available_isas():
+        outputs = np.empty((9, 40), dtype=np.float32)
+        _native.linear_alone(isa, format.value, 256, np.ascontiguousarray(tensor.data), x, outputs)
+        results.append(outputs)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)

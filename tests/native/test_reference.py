@@ -1,0 +1,107 @@
+"""Whole models on the CPU executor against the float64 reference: families, shapes, formats.
+
+The reference keeps its KV in float16 here, as the executor does. A key or value on the edge between two float16 numbers
+may still fall either way, which is what the tolerance of the float formats is: a float16 step is 5e-4.
+"""
+
+import numpy as np
+import pytest
+
+from halfline.model.checkpoint import Checkpoint, TensorFormat
+from halfline.model.executor import CAUSAL, Batch, Mask
+from halfline.model.random_model import random_checkpoint
+from halfline.model.reference import Array, ReferenceExecutor
+from halfline.model.spec import LinearScaling, Llama3Scaling
+from halfline.native.executor import NativeExecutor
+
+NUM_BLOCKS = 16
+
+
+class HalfKvReference(ReferenceExecutor):
+    """The reference with KV kept as float16, as the CPU executor keeps it."""
+
+    def __init__(self, checkpoint: Checkpoint, num_blocks: int) -> None:
+        super().__init__(checkpoint, num_blocks)
+        self._keys = self._keys.astype(np.float16)  # type: ignore[assignment]
+        self._values = self._values.astype(np.float16)  # type: ignore[assignment]
+
+
+class Int8Reference(HalfKvReference):
+    """... and with the inputs of quantised matrices rounded to int8 per 32 values."""
+
+    def _linear(self, name: str, x: Array) -> Array:
+        blocks = x.reshape(len(x), -1, 32)
+        scales = np.maximum(np.abs(blocks).max(axis=2, keepdims=True), 1e-30) / 127
+        return super()._linear(name, (np.rint(blocks / scales) * scales).reshape(x.shape))
+
+
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(actual - expected).max() / np.abs(expected).max())
+
+
+def three_sequences(generator: np.random.Generator, masks: tuple[Mask, Mask, Mask]) -> Batch:
+    """5, 1 and 37 rows, all from place 0."""
+    return Batch(
+        token_ids=generator.integers(0, 258, 43).astype(np.int32),
+        row_starts=np.array([0, 5, 6, 43], dtype=np.int32),
+        first_places=np.zeros(3, dtype=np.int32),
+        block_tables=np.array([[7, 0, 0], [2, 0, 0], [9, 3, 11]], dtype=np.int32),
+        masks=masks,
+        logit_rows=np.array([42, 0, 5, 4, 20], dtype=np.int32),
+        hidden_rows=np.array([1, 41], dtype=np.int32),
+    )
+
+
+def assert_close(checkpoint: Checkpoint, reference: ReferenceExecutor, isa: str, tolerance: float) -> None:
+    executor = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa, num_threads=2)
+    for masks in (
+        (CAUSAL,) * 3,
+        (Mask(window=3), Mask(window=1), Mask(window=7, num_sinks=2)),
+        (Mask(prefix=5), CAUSAL, Mask(prefix=20)),
+    ):
+        batch = three_sequences(np.random.default_rng(5), masks)
+        actual, expected = executor.run(batch), reference.run(batch)
+        assert actual is not None and expected is not None
+        assert relative_error(actual.logits, expected.logits) < tolerance
+        assert relative_error(actual.hidden, expected.hidden) < tolerance
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "starcoder2", "granite"])
+def test_every_family_follows_the_reference(family: str, isa: str) -> None:
+    checkpoint = random_checkpoint(family=family, tied=family != "qwen2", sliding_window=11)  # type: ignore[arg-type]
+    assert_close(checkpoint, HalfKvReference(checkpoint, NUM_BLOCKS), isa, 5e-4)
+
+
+@pytest.mark.parametrize("head_dim", [16, 32, 64, 80, 96, 128, 256])
+@pytest.mark.parametrize("num_heads, num_kv_heads", [(3, 3), (6, 2), (7, 1)])
+def test_every_head_size_and_group_follows_the_reference(
+    head_dim: int, num_heads: int, num_kv_heads: int, isa: str
+) -> None:
+    checkpoint = random_checkpoint(
+        hidden_size=48,
+        ffn_size=72,
+        num_heads=num_heads,
+        num_kv_heads=num_kv_heads,
+        head_dim=head_dim,
+        num_layers=1,
+    )
+    assert_close(checkpoint, HalfKvReference(checkpoint, NUM_BLOCKS), isa, 5e-4)
+
+
+@pytest.mark.parametrize("scaling", [LinearScaling(4.0), Llama3Scaling(8.0, 1.0, 4.0, 64)])
+def test_scaled_rotations_follow_the_reference(scaling: LinearScaling | Llama3Scaling, isa: str) -> None:
+    checkpoint = random_checkpoint(rope_scaling=scaling)
+    assert_close(checkpoint, HalfKvReference(checkpoint, NUM_BLOCKS), isa, 5e-4)
+
+
+@pytest.mark.parametrize("format", [TensorFormat.F16, TensorFormat.BF16])
+def test_half_precision_weights_follow_the_reference(format: TensorFormat, isa: str) -> None:
+    checkpoint = random_checkpoint(format=format)
+    assert_close(checkpoint, HalfKvReference(checkpoint, NUM_BLOCKS), isa, 5e-4)
+
+
+@pytest.mark.parametrize("format", [TensorFormat.Q4_0, TensorFormat.Q4_1, TensorFormat.Q8_0])
+def test_quantised_weights_follow_the_reference_with_int8_inputs(format: TensorFormat, isa: str) -> None:
+    """An input on the edge between two int8 values may fall either way, which is worth up to 1/127 of it."""
+    checkpoint = random_checkpoint(format=format, tied=False)
+    assert_close(checkpoint, Int8Reference(checkpoint, NUM_BLOCKS), isa, 2e-2)
