@@ -4,6 +4,7 @@ Everything a caller can get wrong is checked here; the C++ side trusts what it i
 instruction path runs is decided once, when an executor is made.
 """
 
+import mmap
 from collections.abc import Sequence
 
 import numpy as np
@@ -186,11 +187,20 @@ def _load(engine: _native.Engine, checkpoint: Checkpoint) -> None:
         if len(tensor.shape) == 1:
             engine.add_vector(name, dequantize(tensor))
         else:
-            engine.add_matrix(name, tensor.format.value, tensor.shape[1], np.ascontiguousarray(tensor.data))
+            rows = np.ascontiguousarray(tensor.data)
+            engine.add_matrix(name, tensor.format.value, tensor.shape[1], rows, _is_mapped(rows))
     try:
         engine.finish_loading()
     except ValueError as error:
         raise DamagedModel(checkpoint.spec.name, str(error)) from error
+
+
+def _is_mapped(data: NDArray[np.uint8]) -> bool:
+    """Whether the array looks into a mapped file rather than owning memory."""
+    base: object = data
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    return isinstance(base, mmap.mmap)
 
 
 def _int32(values: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -122,9 +122,10 @@ NB_MODULE(_native, m) {
              new (self) Engine(shape, num_blocks, num_threads, isa_named(isa));
            })
       .def("add_matrix",
-           [](Engine& engine, const std::string& name, int format, int cols, ByteTable rows) {
+           [](Engine& engine, const std::string& name, int format, int cols, ByteTable rows, bool mapped) {
              nb::gil_scoped_release release;
              engine.add_matrix(name, static_cast<Format>(format), static_cast<int>(rows.shape(0)), cols, rows.data());
+             if (mapped) drop_mapped_pages(rows.data(), rows.size());
            })
       .def("add_vector",
            [](Engine& engine, const std::string& name,

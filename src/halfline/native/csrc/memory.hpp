@@ -44,4 +44,14 @@ class Memory {
   std::size_t bytes_ = 0;
 };
 
+// Takes the pages of a file mapping out of this process; the system's file cache keeps them. Only for memory that is
+// an unwritten view of a file: other memory would lose its contents.
+inline void drop_mapped_pages(const std::uint8_t* data, std::size_t bytes) {
+  constexpr std::uintptr_t page = 4096;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  // Where pages are larger the call fails, and the pages just stay.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace halfline

@@ -26,6 +26,12 @@ inline QuantTile tile_at(const QuantRows& rows, int first_row, int blocks) {
           rows.negated_sums + before * 2};
 }
 
+// The nearest whole number, ties to even, of lanes well below 2^22: adding 1.5 * 2^23 leaves no bits behind the point.
+inline Vec nearest(Vec x) {
+  const Vec shift = Vec::set(12582912.0f);
+  return (x + shift) - shift;
+}
+
 inline void quantise_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
   const int blocks = n / kBlockValues;
   const int first_row = row - row % kTileRows;
@@ -40,15 +46,15 @@ inline void quantise_row(const float* x, int n, int row, int num_rows, const Qua
 
     const std::int64_t at = std::int64_t{first_row} * blocks + std::int64_t{block} * height + (row - first_row);
     std::int8_t* quants = output.quants + at * kBlockValues;
-    (low * inverse).store_rounded_i8(quants);
-    (high * inverse).store_rounded_i8(quants + 16);
-    std::int32_t first = 0, second = 0;
-    for (int i = 0; i < 16; ++i) first += quants[i];
-    for (int i = 16; i < 32; ++i) second += quants[i];
+    const Vec first = nearest(low * inverse), second = nearest(high * inverse);
+    first.store_i8(quants);
+    second.store_i8(quants + 16);
+    // Sums of whole numbers this small are exact.
+    const float first_sum = sum(first), whole_sum = sum(first + second);
     output.scales[at] = scale;
-    output.scaled_sums[at] = scale * static_cast<float>(first + second);
-    output.negated_sums[at * 2] = -(first + second);
-    output.negated_sums[at * 2 + 1] = -first;
+    output.scaled_sums[at] = scale * whole_sum;
+    output.negated_sums[at * 2] = -static_cast<std::int32_t>(whole_sum);
+    output.negated_sums[at * 2 + 1] = -static_cast<std::int32_t>(first_sum);
   }
 }
 

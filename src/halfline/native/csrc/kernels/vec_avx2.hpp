@@ -62,7 +62,7 @@ struct Vec {
     _mm_storeu_si128(words, _mm256_cvtps_ph(a, nearest));
     _mm_storeu_si128(words + 1, _mm256_cvtps_ph(b, nearest));
   }
-  void store_rounded_i8(std::int8_t* p) const {
+  void store_i8(std::int8_t* p) const {
     // packs works within 128-bit halves: the permutation brings the 16 words back in order.
     const __m256i words = _mm256_permute4x64_epi64(
         _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b)), 0b11011000);

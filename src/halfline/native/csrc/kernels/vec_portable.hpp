@@ -100,12 +100,9 @@ struct Vec {
   void store_half(std::uint16_t* p) const {
     for (int i = 0; i < 16; ++i) p[i] = float_to_half(part[i / 4][i % 4]);
   }
-  // Rounds to nearest even; lanes are within [-127, 127].
-  void store_rounded_i8(std::int8_t* p) const {
-    const float shift = 12582912.0f;  // 1.5 * 2^23: the sum has no bits left behind the point
-    for (int i = 0; i < 16; ++i) {
-      p[i] = static_cast<std::int8_t>(static_cast<int>((part[i / 4][i % 4] + shift) - shift));
-    }
+  // Lanes are whole numbers within [-127, 127].
+  void store_i8(std::int8_t* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(static_cast<int>(part[i / 4][i % 4]));
   }
 };
 
