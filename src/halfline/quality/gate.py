@@ -37,6 +37,7 @@ class Gate:
         return tuple(Breach(metric, measured, limit) for metric, measured, limit, ok in passed if not ok)
 
 
-# Lossless features change no number beyond float32 rounding; near-lossless ones nothing a user could see.
+# For features, judged against the same executor without them: lossless ones change no number beyond float32 rounding,
+# near-lossless ones nothing a user could see.
 LOSSLESS = Gate(max_mean_kl=1e-6, max_p99_kl=1e-5, min_top1=0.999)
-NEAR_LOSSLESS = Gate(max_mean_kl=5e-3, max_p99_kl=5e-2, min_top1=0.97)
+NEAR_LOSSLESS = Gate(max_mean_kl=5e-3, max_p99_kl=5e-2, min_top1=0.985)
