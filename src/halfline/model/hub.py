@@ -1,8 +1,9 @@
 """Fetch models from the Hugging Face hub, through its own client: tokens, mirrors and resuming are the client's.
 
 `hf:OWNER/REPO` is the repository's only GGUF file, or its safetensors with configuration and tokenizer;
-`hf:OWNER/REPO:FILE` is that GGUF file. A download that was cut off goes on where it stopped. Only data files are
-taken: no pickles, no code.
+`hf:OWNER/REPO:FILE` is that GGUF file. A connection that breaks is taken up where it broke; a pull that was killed
+keeps the files it had finished and starts the others again, as the client does. Only data files are taken: no
+pickles, no code.
 """
 
 import importlib.util
@@ -77,6 +78,9 @@ def pull_from_hub(store: ModelStore, name: str, progress: Progress, *, offline: 
 def _fetch(store: ModelStore, name: str, incoming: Path, progress: Progress) -> Path:
     from huggingface_hub import HfApi, hf_hub_download  # an optional dependency, half a second to import
 
+    # The client names its unfinished files at random and never returns to those of a killed process.
+    for unfinished in incoming.rglob("*.incomplete"):
+        unfinished.unlink()
     wanted = HubName.parse(name)
     info = HfApi().model_info(wanted.repository, files_metadata=True)
     files = _choose(name, wanted.file, _listing(info))
@@ -188,5 +192,5 @@ def _failures_in_words(name: str) -> Iterator[None]:
     except (transport_error, errors.LocalEntryNotFoundError, OSError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DownloadFailed(
-            f"{name} could not be fetched: {reason}; the next pull goes on from here"
+            f"{name} could not be fetched: {reason}; pull it again, finished files are kept"
         ) from error

@@ -32,6 +32,7 @@ class Hub:
     files: dict[str, bytes]
     private: bool = False
     dies_after_bytes: int | None = None
+    stays_dead: bool = False
     announced: dict[str, str] = field(default_factory=dict)
     ranges: list[str | None] = field(default_factory=list)
     downloads: list[str] = field(default_factory=list)
@@ -85,7 +86,8 @@ def hub() -> Iterator[Hub]:
             if self.command == "HEAD":
                 return
             if hub.dies_after_bytes is not None and len(body) > hub.dies_after_bytes:
-                body, hub.dies_after_bytes = body[: hub.dies_after_bytes], 0
+                body = body[: hub.dies_after_bytes]
+                hub.dies_after_bytes = 0 if hub.stays_dead else None
                 self.close_connection = True
             self.wfile.write(body)
 
@@ -183,19 +185,27 @@ def test_a_repository_of_safetensors_becomes_a_folder(hub: Hub, tmp_path: Path) 
     ]  # fmt: skip
 
 
-def test_a_download_that_was_cut_off_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) -> None:
+def test_a_connection_that_breaks_is_taken_up_where_it_broke(hub: Hub, tmp_path: Path) -> None:
     # The client writes 10 MiB at a time.
     hub.files["weights.gguf"] = weights = os.urandom(16 << 20)
     hub.dies_after_bytes = 12 << 20
     ended = pull(hub, tmp_path, "hf:owner/repo")
+    assert Path(ended.said).read_bytes() == weights
+    assert hub.ranges == [None, f"bytes={10 << 20}-", None]  # the last one is the licence
+
+
+def test_a_pull_that_failed_half_way_is_invisible_and_the_next_one_works(hub: Hub, tmp_path: Path) -> None:
+    hub.files["weights.gguf"] = weights = os.urandom(16 << 20)
+    hub.dies_after_bytes, hub.stays_dead = 12 << 20, True
+    ended = pull(hub, tmp_path, "hf:owner/repo")
     assert ended.code == 2
-    assert "the next pull goes on from here" in ended.complained
+    assert "pull it again" in ended.complained
     assert ModelStore(tmp_path).path_of("hf:owner/repo") is None
 
     hub.dies_after_bytes = None
     ended = pull(hub, tmp_path, "hf:owner/repo")
     assert Path(ended.said).read_bytes() == weights
-    assert hub.ranges == [None, f"bytes={10 << 20}-", None]  # the last one is the licence
+    assert os.listdir(tmp_path / "models" / ".incoming") == ["hf--owner--repo.lock"]
 
 
 def test_a_private_repository_speaks_of_tokens_and_opens_with_one(hub: Hub, tmp_path: Path) -> None:
