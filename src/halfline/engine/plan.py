@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from halfline.engine.sequence import Sequence
+from halfline.engine.speculation.draft import Draft
 from halfline.sampling.sampler import Scored
 
 
@@ -11,7 +12,11 @@ class Chunk:
     """Places [start, stop) of one sequence, the first of its pending ones.
 
     `samples`: it runs the last known token, so the next one can be chosen. `scored_rows`: places whose logits score
-    the prompt token behind them.
+    the prompt token behind them. `draft`: only where it samples; guesses at the tokens behind `stop`, run as further
+    rows.
+
+        pending tokens │ draft
+        [t5 t6 t7]     │ [g8 g9 g10]      t7's row gives the real t8; only if that is g8 is g8's row of any worth
     """
 
     sequence: Sequence
@@ -19,34 +24,52 @@ class Chunk:
     stop: int
     samples: bool
     scored_rows: range
+    draft: Draft | None = None
 
     @property
     def num_tokens(self) -> int:
         return self.stop - self.start
 
+    @property
+    def draft_ids(self) -> tuple[int, ...]:
+        return () if self.draft is None else self.draft.token_ids
 
-def next_chunk(sequence: Sequence, num_tokens: int) -> Chunk:
-    """The sequence's next `num_tokens` pending tokens."""
+    @property
+    def num_rows(self) -> int:
+        return self.num_tokens + len(self.draft_ids)
+
+
+def next_chunk(sequence: Sequence, num_tokens: int, draft: Draft | None = None) -> Chunk:
+    """The sequence's next `num_tokens` pending tokens, and a draft of what follows the last of them."""
     start = sequence.num_computed
     stop = start + num_tokens
     scored_rows = range(0)
     if sequence.work.prompt_logprobs is not None:
         scored_rows = range(max(start, sequence.num_scored), min(stop, sequence.num_prompt - 1))
     samples = stop == len(sequence.token_ids) and sequence.work.max_new_tokens > 0
-    return Chunk(sequence, start, stop, samples, scored_rows)
+    return Chunk(sequence, start, stop, samples, scored_rows, draft)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step; empty when nothing can run."""
+    """One step; empty when nothing can run. `planned_at` is the clock's time, in seconds."""
 
     chunks: tuple[Chunk, ...]
+    planned_at: float
+
+    @property
+    def num_rows(self) -> int:
+        return sum(chunk.num_rows for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What running a chunk gave. `sampled` None: the chunk does not sample, or could not: then `failure` says why."""
+    """What running a chunk gave.
 
-    sampled: Scored | None
+    `sampled` are the sequence's next tokens: the first, and one more behind each draft token that was right. Those
+    behind the sequence's end do not count. `failure` says why there are no more, or none.
+    """
+
+    sampled: tuple[Scored, ...]
     prompt_scores: tuple[Scored, ...] = ()
     failure: str | None = None

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from halfline.engine.plan import Chunk, ChunkResult, Plan
 from halfline.model.executor import CAUSAL, Batch, Executor
-from halfline.sampling.sampler import Row, score
+from halfline.sampling.sampler import Scored, score
 
 
 class Runner:
@@ -24,14 +24,14 @@ class Runner:
         results = []
         first_row = 0
         for chunk in plan.chunks:
-            num_rows = len(chunk.scored_rows) + chunk.samples
+            num_rows = len(chunk.scored_rows) + _num_sampling_rows(chunk)
             results.append(_result(chunk, outputs.logits[first_row : first_row + num_rows]))
             first_row += num_rows
         return results
 
 
 def build_batch(chunks: Series[Chunk]) -> Batch:
-    """Rows in the chunks' order; of each chunk first the logits that score its prompt, then the one to sample."""
+    """Rows in the chunks' order; of each chunk first the logits that score its prompt, then those to sample."""
     token_ids: list[int] = []
     row_starts = [0]
     logit_rows: list[int] = []
@@ -39,9 +39,9 @@ def build_batch(chunks: Series[Chunk]) -> Batch:
     for index, chunk in enumerate(chunks):
         logit_rows += [row_starts[-1] + place - chunk.start for place in chunk.scored_rows]
         token_ids += chunk.sequence.token_ids[chunk.start : chunk.stop]
+        token_ids += chunk.draft_ids
         row_starts.append(len(token_ids))
-        if chunk.samples:
-            logit_rows.append(row_starts[-1] - 1)
+        logit_rows += range(row_starts[-1] - _num_sampling_rows(chunk), row_starts[-1])
         block_ids = chunk.sequence.table.block_ids
         tables[index, : len(block_ids)] = block_ids
     return Batch(
@@ -55,20 +55,29 @@ def build_batch(chunks: Series[Chunk]) -> Batch:
     )
 
 
+def _num_sampling_rows(chunk: Chunk) -> int:
+    """The row of the last known token, and those of the draft behind it."""
+    return chunk.samples + len(chunk.draft_ids)
+
+
 def _result(chunk: Chunk, logits: NDArray[np.float32]) -> ChunkResult:
-    """`logits` [scored rows (+ 1 if the chunk samples), vocab]."""
+    """`logits` [scored rows + sampling rows, vocab]."""
     sequence = chunk.sequence
+    num_scored = len(chunk.scored_rows)
     scores = tuple(
         score(row, sequence.token_ids[place + 1], sequence.work.prompt_logprobs or 0)
-        for place, row in zip(chunk.scored_rows, logits, strict=False)
+        for place, row in zip(chunk.scored_rows, logits[:num_scored], strict=True)
     )
-    if not chunk.samples:
-        return ChunkResult(None, scores)
-    last: Row = logits[-1]
+    sampled: list[Scored] = []
     try:
-        return ChunkResult(sequence.work.sampler.sample(last), scores)
+        for position, row in enumerate(logits[num_scored:]):
+            sampled.append(sequence.work.sampler.sample(row))
+            # Sampled as if there were no draft: its next row is worth something if it guessed just this token.
+            if chunk.draft_ids[position : position + 1] != (sampled[-1].token_id,):
+                break
     except FloatingPointError as error:  # the model overflowed on this sequence; its batch mates are fine
-        return ChunkResult(None, scores, str(error))
+        return ChunkResult(tuple(sampled), scores, str(error))
+    return ChunkResult(tuple(sampled), scores)
 
 
 def _int32(values: Series[int]) -> NDArray[np.int32]:

@@ -9,16 +9,21 @@ Blocks run out only while output grows. Then the latest arrival is preempted: it
 what the index still knows of it is reused when it returns. The oldest running sequence can always take blocks
 from all others and fits alone (`max_sequence_tokens` is enforced at the door), so something always advances.
 
+Drafts come last, in what is left of the budget and of the free blocks: they displace nobody. Their rows are only ever
+a question: what is appended was sampled as if there were no drafts, what is published was computed from it.
+
 Knows no hashes, tensors, text or clocks: times are passed in.
 """
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import merge
+from typing import Protocol
 
 from halfline.engine.options import EngineOptions
 from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
 from halfline.engine.sequence import Progress, Sequence, Work
+from halfline.engine.speculation.draft import Draft, DraftCounts
 from halfline.engine.stats import EngineStats
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool
@@ -29,13 +34,38 @@ from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
 
 
-class Scheduler:
-    """Owns the sequences and the accounts of their blocks. One thread calls it: plan, then commit or abandon."""
+class Drafter(Protocol):
+    """Guesses what sequences say next. Whatever it proposes, only speed depends on it."""
 
-    def __init__(self, pool: BlockPool, index: PrefixIndex, options: EngineOptions) -> None:
+    def propose(
+        self, rooms: Mapping[Sequence, int], num_rows: int, num_spare_rows: int
+    ) -> Mapping[Sequence, Draft]:
+        """Drafts for some of the sequences that are about to sample.
+
+        `rooms`: how many tokens of a draft could count for each. The step has `num_rows` rows without drafts and
+        takes `num_spare_rows` more.
+        """
+
+    def step_ran(self, num_rows: int, step_ms: float) -> None:
+        """A step of so many rows, drafts included, took so long from plan to results."""
+
+    def ended(self, sequence: Sequence) -> None:
+        """No more will come of this sequence, whose tokens are all there is to learn from it."""
+
+
+class Scheduler:
+    """Owns the sequences and the accounts of their blocks. One thread calls it: plan, then commit or abandon.
+
+    `drafter` None: nothing is guessed.
+    """
+
+    def __init__(
+        self, pool: BlockPool, index: PrefixIndex, options: EngineOptions, drafter: Drafter | None = None
+    ) -> None:
         self._pool = pool
         self._index = index
         self._options = options
+        self._drafter = drafter
         self._waiting: list[Sequence] = []  # most urgent first; they hold no blocks
         self._running: list[Sequence] = []  # earliest arrival first
         self._by_id: dict[int, Sequence] = {}
@@ -45,6 +75,7 @@ class Scheduler:
         self._num_reused = 0
         self._num_generated = 0
         self._num_preemptions = 0
+        self._drafts = DraftCounts()
 
     @property
     def idle(self) -> bool:
@@ -68,7 +99,9 @@ class Scheduler:
         num_tokens: dict[Sequence, int] = {}
         self._plan_decodes(num_tokens)
         self._plan_prompts(num_tokens, now)
-        plan = Plan(tuple(next_chunk(sequence, count) for sequence, count in num_tokens.items()))
+        drafts = self._plan_drafts(num_tokens)
+        chunks = (next_chunk(sequence, count, drafts.get(sequence)) for sequence, count in num_tokens.items())
+        plan = Plan(tuple(chunks), now)
         if plan.chunks:
             self._in_flight = plan
         return plan
@@ -109,6 +142,8 @@ class Scheduler:
             total_reused_tokens=self._num_reused,
             total_generated_tokens=self._num_generated,
             total_preemptions=self._num_preemptions,
+            total_drafted_tokens=self._drafts.drafted(),
+            total_accepted_tokens=self._drafts.accepted(),
         )
 
     def check(self) -> None:
@@ -160,6 +195,24 @@ class Scheduler:
             num_tokens.pop(latest, None)
         num_tokens[sequence] = count
 
+    def _plan_drafts(self, num_tokens: Mapping[Sequence, int]) -> dict[Sequence, Draft]:
+        if self._drafter is None:
+            return {}
+        num_rows = sum(num_tokens.values())
+        num_spare = self._options.step_tokens - num_rows
+        rooms = {
+            sequence: sequence.work.max_new_tokens - sequence.num_generated - 1
+            for sequence, count in num_tokens.items()
+            if count == sequence.num_pending and sequence.work.max_new_tokens > 0
+        }
+        drafts = {}
+        for sequence, draft in self._drafter.propose(rooms, num_rows, num_spare).items():
+            token_ids = _fit_draft(sequence, draft.token_ids[: min(rooms[sequence], num_spare)])
+            if token_ids:
+                drafts[sequence] = Draft(token_ids, draft.source)
+                num_spare -= len(token_ids)
+        return drafts
+
     def _match(self, sequence: Sequence) -> Match:
         return sequence.table.match(sequence.token_ids) if sequence.may_reuse else Match((), None)
 
@@ -192,45 +245,55 @@ class Scheduler:
 
     def _record(self, chunk: Chunk, result: ChunkResult, now: float) -> Progress | None:
         sequence = chunk.sequence
-        self._num_computed += chunk.num_tokens
-        sequence.num_run += chunk.num_tokens
         sequence.num_scored = max(sequence.num_scored, chunk.scored_rows.stop)
         sequence.num_computed = chunk.stop
+        piece, reason = self._append(sequence, result.sampled, now)
+        self._count(chunk)
         sequence.table.publish(sequence.token_ids, sequence.num_computed)
-        if result.failure is not None:
-            return self._end(sequence, "failed", now, failure=result.failure)
-        if result.sampled is not None:
-            return self._accept(sequence, result.sampled, result.prompt_scores, now)
+        if reason is None and result.failure is not None:
+            return self._end(
+                sequence,
+                "failed",
+                now,
+                piece=piece,
+                prompt_scores=result.prompt_scores,
+                failure=result.failure,
+            )
         if not chunk.samples and sequence.num_pending == 0:  # nothing was to be generated
-            return self._end(sequence, "length", now, prompt_scores=result.prompt_scores)
-        if result.prompt_scores:
-            return Progress(sequence.id, prompt_scores=result.prompt_scores)
+            reason = "length"
+        if reason is not None:
+            return self._end(sequence, reason, now, piece=piece, prompt_scores=result.prompt_scores)
+        if piece.text or piece.tokens or result.prompt_scores:
+            return Progress(sequence.id, piece, result.prompt_scores)
         return None
 
-    def _accept(
-        self, sequence: Sequence, token: Scored, prompt_scores: tuple[Scored, ...], now: float
-    ) -> Progress | None:
-        """Append the sampled token; end the sequence if it is the last."""
-        self._num_generated += 1
-        sequence.num_generated += 1
-        if sequence.first_token_at is None:
-            sequence.first_token_at = now
-        reader = sequence.work.reader
-        reason: FinishReason | None = None
-        if token.token_id in sequence.work.stop_token_ids:
-            piece, reason = reader.finish(), "stop"
-        else:
-            sequence.token_ids.append(token.token_id)
-            piece = reader.push(token)
-            if reader.stopped:
-                reason = "stop"
-            elif sequence.num_generated == sequence.work.max_new_tokens:
-                piece, reason = piece + reader.finish(), "length"
-        if reason is not None:
-            return self._end(sequence, reason, now, piece=piece, prompt_scores=prompt_scores)
-        if piece.text or piece.tokens or prompt_scores:
-            return Progress(sequence.id, piece, prompt_scores)
-        return None
+    def _append(
+        self, sequence: Sequence, sampled: Iterable[Scored], now: float
+    ) -> tuple[Piece, FinishReason | None]:
+        """Append sampled tokens up to the one that ends the sequence; what may be shown of them, and why it ended."""
+        shown = NOTHING
+        for position, token in enumerate(sampled):
+            # All but the first were sampled behind a draft token that was right, and so is that one's KV.
+            sequence.num_computed += position > 0
+            self._num_generated += 1
+            sequence.num_generated += 1
+            if sequence.first_token_at is None:
+                sequence.first_token_at = now
+            piece, reason = _read(sequence, token)
+            shown += piece
+            if reason is not None:
+                return shown, reason
+        return shown, None
+
+    def _count(self, chunk: Chunk) -> None:
+        """Only places whose KV stays count as computed; what a draft cost beyond them is in the draft's counts."""
+        num_computed = chunk.sequence.num_computed - chunk.start
+        self._num_computed += num_computed
+        chunk.sequence.num_run += num_computed
+        if chunk.draft is not None:
+            num_accepted = num_computed - chunk.num_tokens
+            self._drafts.count(chunk.draft, num_accepted)
+            chunk.sequence.drafts.count(chunk.draft, num_accepted)
 
     def _end(
         self,
@@ -243,6 +306,8 @@ class Scheduler:
         failure: str | None = None,
     ) -> Progress:
         del self._by_id[sequence.id]
+        if self._drafter is not None:
+            self._drafter.ended(sequence)
         if sequence.running:
             self._running.remove(sequence)
             self._release(sequence)
@@ -261,6 +326,31 @@ class Scheduler:
     def _urgency(self, sequence: Sequence) -> int:
         """Lower is sooner. Does not change while the sequence waits."""
         return sequence.num_pending + sequence.arrival_step * self._options.step_tokens
+
+
+def _fit_draft(sequence: Sequence, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+    """What of the draft can come true before the sequence ends, as far as free blocks give it room."""
+    for position, token_id in enumerate(token_ids):
+        if token_id in sequence.work.stop_token_ids:
+            token_ids = token_ids[:position]
+            break
+    if not sequence.table.grow(len(sequence.token_ids) + len(token_ids)):
+        token_ids = token_ids[: sequence.table.num_places - len(sequence.token_ids)]
+    return token_ids
+
+
+def _read(sequence: Sequence, token: Scored) -> tuple[Piece, FinishReason | None]:
+    """Append one token; what may be shown by now, and why the sequence ends with it if it does."""
+    reader = sequence.work.reader
+    if token.token_id in sequence.work.stop_token_ids:
+        return reader.finish(), "stop"
+    sequence.token_ids.append(token.token_id)
+    piece = reader.push(token)
+    if reader.stopped:
+        return piece, "stop"
+    if sequence.num_generated == sequence.work.max_new_tokens:
+        return piece + reader.finish(), "length"
+    return piece, None
 
 
 def _arrival(sequence: Sequence) -> int:

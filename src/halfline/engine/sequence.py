@@ -1,7 +1,9 @@
 """One completion inside the engine: what is asked of it, and how far it has come."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from halfline.engine.speculation.draft import DraftCounts, DraftSource
 from halfline.kv.block_table import BlockTable
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece, Reader
@@ -34,6 +36,7 @@ class Work:
 class SequenceStats:
     """`num_reused` prompt tokens were taken over at first admission; `num_computed` were run, those run again
     after a preemption too. Queue, prefill and decode follow each other: submitted, first planned, first token, end.
+    `drafted` are guessed tokens that were run, `accepted` those of them the model agreed with, by source.
     """
 
     num_reused: int
@@ -42,6 +45,8 @@ class SequenceStats:
     queue_ms: float
     prefill_ms: float
     decode_ms: float
+    drafted: Mapping[DraftSource, int] = field(default_factory=dict)
+    accepted: Mapping[DraftSource, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class Sequence:
     num_run: int = 0
     started_at: float | None = None
     first_token_at: float | None = None
+    drafts: DraftCounts = field(default_factory=DraftCounts)
 
     def __post_init__(self) -> None:
         self.token_ids = list(self.work.prompt_ids)
@@ -121,5 +127,7 @@ class Sequence:
             queue_ms=(started - self.submitted_at) * 1e3,
             prefill_ms=(first_token - started) * 1e3,
             decode_ms=(now - first_token) * 1e3,
+            drafted=self.drafts.drafted(),
+            accepted=self.drafts.accepted(),
         )
         return Outcome(reason, stats, failure)

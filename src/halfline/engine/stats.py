@@ -1,6 +1,9 @@
 """Numbers about the engine, for metrics, health pages and receipts."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from halfline.engine.speculation.draft import DraftSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -8,6 +11,7 @@ class EngineStats:
     """A snapshot after a step. The block counts add up to `num_blocks`; the `total_` ones only ever rise.
 
     held: in the table of a living sequence · cached: idle, but a later prompt may reuse it · blank: empty.
+    drafted: guessed tokens that were run, accepted: those the model agreed with, by where the guess came from.
     """
 
     num_running: int = 0
@@ -21,3 +25,5 @@ class EngineStats:
     total_reused_tokens: int = 0
     total_generated_tokens: int = 0
     total_preemptions: int = 0
+    total_drafted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)
+    total_accepted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)

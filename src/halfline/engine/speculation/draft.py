@@ -1,0 +1,37 @@
+"""A guess at a sequence's next tokens, and how well guesses did. Knows neither sequences nor texts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+DraftSource = Literal["expected", "own", "given", "recent"]
+"""The answer the caller expects · the sequence's own tokens · texts handed over · what its tenant got lately."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """At least one token, run as further rows of its sequence's chunk. They are a question, never an answer."""
+
+    token_ids: tuple[int, ...]
+    source: DraftSource
+
+
+class DraftCounts:
+    """Draft tokens that were run, and those of them that the model agreed with, by source."""
+
+    def __init__(self) -> None:
+        self._num_drafted: dict[DraftSource, int] = {}
+        self._num_accepted: dict[DraftSource, int] = {}
+
+    def count(self, draft: Draft, num_accepted: int) -> None:
+        source = draft.source
+        self._num_drafted[source] = self._num_drafted.get(source, 0) + len(draft.token_ids)
+        self._num_accepted[source] = self._num_accepted.get(source, 0) + num_accepted
+
+    def drafted(self) -> Mapping[DraftSource, int]:
+        """A copy; sources that were never used are missing."""
+        return dict(self._num_drafted)
+
+    def accepted(self) -> Mapping[DraftSource, int]:
+        """A copy, with the same keys as `drafted`."""
+        return dict(self._num_accepted)
