@@ -1,4 +1,5 @@
-"""The C++ engine as Python sees it (csrc/binding.cpp). It trusts every argument; executor.py is its only caller."""
+"""The C++ engine as Python sees it (csrc/binding.cpp). It trusts every argument; executor.py is its only caller, but for
+the probes of the machine's limits."""
 
 from numpy import float32, int32, uint8
 from numpy.typing import NDArray
@@ -13,6 +14,12 @@ def linear_alone(
     outputs: NDArray[float32],
 ) -> None:
     """outputs [tokens, rows] = inputs [tokens, cols] times the matrix [rows, cols]: for tests."""
+
+def read_bytes_per_s(num_bytes: int, num_threads: int, seconds: float, /) -> float: ...
+def int8_ops_per_s(isa: str, num_threads: int, seconds: float, /) -> float: ...
+def int8_block_ops_per_s(isa: str, num_threads: int, seconds: float, /) -> float: ...
+def fma_ops_per_s(isa: str, num_threads: int, seconds: float, /) -> float:
+    """Limits of the machine, which bench/limits.py measures; csrc/limits.hpp says what each counts."""
 
 class ModelShape:
     num_layers: int

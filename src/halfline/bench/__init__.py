@@ -1,0 +1,1 @@
+"""What the engine does per second, beside other engines and beside what the machine can do at most."""

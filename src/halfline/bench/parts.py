@@ -1,0 +1,102 @@
+"""Where the time of a step goes, found by leaving parts out and taking differences of whole steps.
+
+    head        a step that asks for logits, minus the same step that asks for a hidden state
+    attention   a step behind a long context, minus one behind none; for a prefill, one sequence of n tokens minus
+                n/16 sequences of 16, whose attention is small
+    layers      what remains: the layers' matrices with norms, rotations, quantisation and barriers
+
+Nothing inside the engine is instrumented, so nothing is slowed down by being watched. The variants of a step take
+turns and the median of each is used; a difference smaller than the machine's noise is no result, and comes out as
+None.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from halfline.bench.limits import Limits
+from halfline.bench.steps import blocks_for, decode_seconds, fill, prefill_seconds
+from halfline.bench.work import ModelWork, Work
+from halfline.model.executor import BLOCK_TOKENS, Executor
+
+_LOOKS = 7
+_DECODE_STEPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Time and necessary work of one part of one step; `seconds` None when it was lost in noise."""
+
+    name: str
+    seconds: float | None
+    work: Work
+
+    def share(self, limits: Limits) -> float | None:
+        """Of the machine's limit: 1.0 is as fast as can be."""
+        return None if self.seconds is None else self.work.least_seconds(limits) / self.seconds
+
+
+def decode_parts(executor: Executor, work: ModelWork, depth: int) -> list[Part]:
+    """Of one decode step of one sequence behind `depth` tokens."""
+    fill(executor, 1, depth, blocks_for(depth + _DECODE_STEPS))
+
+    def seconds(first_place: int, logits: bool) -> float:
+        took = decode_seconds(
+            executor, num_sequences=1, first_place=first_place, steps=_DECODE_STEPS, logits=logits
+        )
+        return took / _DECODE_STEPS
+
+    times = _medians(
+        {
+            "deep": lambda: seconds(depth, True),
+            "no logits": lambda: seconds(depth, False),
+            "shallow": lambda: seconds(0, True),
+        }
+    )
+    middle = depth + _DECODE_STEPS // 2
+    near = _DECODE_STEPS // 2
+    attention = _without(work.attention(middle, 1), work.attention(near, 1))
+    head = times["deep"] - times["no logits"]
+    kv_seconds = times["deep"] - times["shallow"]
+    return [
+        Part("layers", _positive(times["deep"] - head - kv_seconds), work.layers.work(1)),
+        Part("attention", _positive(kv_seconds), attention),
+        Part("head", _positive(head), work.head.work(1)),
+        Part("whole step", times["deep"], work.step([(middle, 1)], 1)),
+    ]
+
+
+def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int) -> list[Part]:
+    """Of one step of `num_tokens` new tokens."""
+    num_short = num_tokens // BLOCK_TOKENS
+    times = _medians(
+        {
+            "long": lambda: prefill_seconds(executor, num_tokens),
+            "short": lambda: prefill_seconds(executor, num_short * BLOCK_TOKENS, num_sequences=num_short),
+        }
+    )
+    short = work.attention(0, BLOCK_TOKENS).times(num_short)
+    attention = _without(work.attention(0, num_tokens), short)
+    # The short sequences' own attention and their many rows of logits stay with the layers.
+    layers = work.layers.work(num_tokens) + short + work.head.work(num_short)
+    return [
+        Part("layers", times["short"], layers),
+        Part("attention", _positive(times["long"] - times["short"]), attention),
+        Part("whole step", times["long"], work.step([(0, num_tokens)], 1)),
+    ]
+
+
+def _medians(variants: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    looks: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(_LOOKS):
+        for name, variant in variants.items():
+            looks[name].append(variant())
+    return {name: statistics.median(values) for name, values in looks.items()}
+
+
+def _without(whole: Work, part: Work) -> Work:
+    return whole + part.times(-1)
+
+
+def _positive(seconds: float) -> float | None:
+    return seconds if seconds > 0 else None

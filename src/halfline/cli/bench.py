@@ -1,0 +1,90 @@
+"""`halfline bench`: how fast the engine is, beside other engines and beside the machine's limits."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfline.cli.exits import one_sentence
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from halfline.bench.engine_run import EngineResult
+
+bench_app = typer.Typer(no_args_is_help=True, help="Measure speed and memory.")
+
+
+@bench_app.callback()
+def bench() -> None:
+    """Keeps `engine` a command of its own while it is the only one."""
+
+
+@bench_app.command()
+def engine(
+    model: Annotated[str | None, typer.Option(help="A stored model's name, or a GGUF file.")] = None,
+    llama_bin: Annotated[
+        Path | None,
+        typer.Option(help="Folder with llama-bench and its companions; without it, no llama.cpp."),
+    ] = None,
+    openvino_python: Annotated[
+        Path | None,
+        typer.Option(help="An interpreter that has openvino-genai; without it, no OpenVINO."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often everybody has a turn.")] = 5,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of every engine.")] = 2,
+    quick: Annotated[bool, typer.Option(help="One round, fewer tokens.")] = False,
+    results: Annotated[Path, typer.Option(help="Folder for the raw JSON and the roofline.")] = Path(
+        "bench/results"
+    ),
+) -> None:
+    """Prefill, decode and parallel decode of the raw engine, interleaved with other engines on the same weights.
+
+    Prints tables, keeps the raw numbers and a roofline, and ends with one line of JSON.
+    """
+    with one_sentence():
+        import json  # start-up time: all of these
+
+        from rich.console import Console
+
+        from halfline.bench.engine_run import EngineOptions, run_engine
+        from halfline.bench.machine import describe
+        from halfline.bench.record import full_record, summary
+        from halfline.bench.report import tables
+        from halfline.model.store import ModelStore
+        from halfline.settings import load_settings
+
+        settings = load_settings({"model": model})
+        options = EngineOptions(
+            model=ModelStore(settings.data_dir).resolve(settings.model),
+            cache_dir=settings.cache_dir,
+            num_rounds=1 if quick else rounds,
+            num_threads=threads,
+            quick=quick,
+            llama_programs=llama_bin,
+            openvino_python=openvino_python,
+        )
+        console = Console(stderr=True)
+        with console.status("starting") as status:
+            result = run_engine(options, lambda doing: status.update(doing))
+        for table in tables(result):
+            Console().print(table)
+        for peer, reason in result.absent.items():
+            console.print(f"{peer} did not take part: {reason}", markup=False)
+        results.mkdir(parents=True, exist_ok=True)
+        record = full_record(result, describe())
+        stem = results / f"engine-{result.model_format}-{str(record['date'])[:10]}"
+        stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        _draw_roofline(result, stem.with_suffix(".png"), console)
+        print(json.dumps(summary(result)))
+
+
+def _draw_roofline(result: "EngineResult", path: Path, console: "Console") -> None:
+    from halfline.bench.roofline import draw  # optional dependency
+
+    try:
+        draw(result, path)
+    except ImportError:
+        console.print(
+            "no roofline was drawn: it needs matplotlib, `pip install 'halfline[plots]'`", markup=False
+        )
