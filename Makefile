@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install native native-arm64 serve test check bench clean
+.PHONY: install native native-arm64 serve test nightly check bench clean
 
 # The package with everything its tests need.
 install: .venv/tests-installed
@@ -39,6 +39,10 @@ serve: .venv/installed
 
 test: check
 	$(BIN)/pytest
+
+# What takes too long for every change: a million random steps, hundreds of real prompts.
+nightly: install
+	$(BIN)/pytest -m nightly
 
 check: install
 	$(BIN)/ruff check src tests bench

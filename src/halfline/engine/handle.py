@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import secrets
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -29,8 +28,7 @@ class EngineHandle:
         self._num_blocks = executor.num_blocks
         self._ids = itertools.count()
         self._generations: dict[int, Generation] = {}  # by the id of each sequence that has not ended
-        # A fresh key per process: nobody outside can tell which digests collide, or name another tenant's block.
-        self._loop = EngineLoop(executor, options, secrets.token_bytes(32), clock, self._deliver)
+        self._loop = EngineLoop(executor, options, clock, self._deliver)
 
     def start(self) -> None:
         """Start the thread; submitting before is allowed, nothing runs until then."""

@@ -53,12 +53,11 @@ class EngineLoop:
         self,
         executor: Executor,
         options: EngineOptions,
-        key: bytes,
         clock: Callable[[], float],
         deliver: Callable[[list[Progress]], None],
     ) -> None:
         pool = BlockPool(executor.num_blocks)
-        self._scheduler = Scheduler(pool, PrefixIndex(key), options)
+        self._scheduler = Scheduler(pool, PrefixIndex(), options)
         self._runner = Runner(executor)
         self._clock = clock
         self._deliver = deliver

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from halfline.engine.sequence import Sequence
 from halfline.engine.speculation.draft import Draft
+from halfline.kv.block_table import BlockCopy
 from halfline.sampling.sampler import Scored
 
 
@@ -56,6 +57,12 @@ class Plan:
 
     chunks: tuple[Chunk, ...]
     planned_at: float
+
+    @property
+    def copies(self) -> list[BlockCopy]:
+        """What has to be copied before the chunks run."""
+        copies = (chunk.sequence.table.copy for chunk in self.chunks)
+        return [copy for copy in copies if copy is not None]
 
     @property
     def num_rows(self) -> int:

@@ -18,6 +18,8 @@ class Runner:
 
     def run(self, plan: Plan) -> list[ChunkResult] | None:
         """One result per chunk; None when the executor was told to stop, and nothing was sampled."""
+        if copies := plan.copies:
+            self._executor.copy_blocks([each.source for each in copies], [each.target for each in copies])
         outputs = self._executor.run(build_batch(plan.chunks))
         if outputs is None:
             return None

@@ -26,9 +26,9 @@ from halfline.engine.sequence import Progress, Sequence, Work
 from halfline.engine.speculation.draft import Draft, DraftCounts
 from halfline.engine.stats import EngineStats
 from halfline.errors import InvariantBroken
-from halfline.kv.block_pool import BlockPool
+from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
-from halfline.kv.prefix_index import Match, PrefixIndex
+from halfline.kv.prefix_index import NO_MATCH, Match, PrefixIndex
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
@@ -75,6 +75,7 @@ class Scheduler:
         self._num_reused = 0
         self._num_generated = 0
         self._num_preemptions = 0
+        self._num_copied = 0
         self._drafts = DraftCounts()
 
     @property
@@ -110,13 +111,14 @@ class Scheduler:
         """Record what the step computed; what each sequence gained by it."""
         self._in_flight = None
         self._num_steps += 1
+        self._num_copied += len(plan.copies)
         progress = (
             self._record(chunk, result, now) for chunk, result in zip(plan.chunks, results, strict=True)
         )
         return [each for each in progress if each is not None]
 
     def abandon(self) -> None:
-        """The step in flight was stopped: nothing it would have written counts."""
+        """The step in flight was stopped: nothing it would have written counts, its copies are made again."""
         self._in_flight = None
         self._num_steps += 1
 
@@ -144,6 +146,9 @@ class Scheduler:
             total_preemptions=self._num_preemptions,
             total_drafted_tokens=self._drafts.drafted(),
             total_accepted_tokens=self._drafts.accepted(),
+            total_copied_blocks=self._num_copied,
+            total_evicted_tails=self._pool.num_evicted(Worth.TAIL),
+            total_evicted_blocks=self._pool.num_evicted(Worth.BLOCK),
         )
 
     def check(self) -> None:
@@ -165,7 +170,7 @@ class Scheduler:
 
     def _plan_prompts(self, num_tokens: dict[Sequence, int], now: float) -> None:
         prompts = [sequence for sequence in self._running if sequence.num_pending > 1]
-        being_computed = {sequence.table.next_digest(sequence.token_ids) for sequence in prompts}
+        being_computed = {sequence.table.next_block(sequence.token_ids) for sequence in prompts}
         admitting = True
         prompts.sort(key=self._urgency)
         for sequence in merge(prompts, list(self._waiting), key=self._urgency):
@@ -173,16 +178,16 @@ class Scheduler:
             if budget == 0:
                 break
             if not sequence.running:
-                match = self._match(sequence)
-                if match.missed is not None and match.missed in being_computed:
-                    continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
-                admitting = admitting and self._fits(
-                    sequence, match
-                )  # nobody overtakes the first that does not
                 if not admitting:
                     continue
+                match = self._match(sequence)
+                if match.missed in being_computed:
+                    continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
+                if not self._fits(sequence, match):
+                    admitting = False  # nobody overtakes the first that does not
+                    continue
                 self._admit(sequence, match, now)
-                being_computed.add(sequence.table.next_digest(sequence.token_ids))
+                being_computed.add(sequence.table.next_block(sequence.token_ids))
             self._plan_chunk(sequence, min(sequence.num_pending, budget), num_tokens)
 
     def _plan_chunk(self, sequence: Sequence, count: int, num_tokens: dict[Sequence, int]) -> None:
@@ -214,7 +219,7 @@ class Scheduler:
         return drafts
 
     def _match(self, sequence: Sequence) -> Match:
-        return sequence.table.match(sequence.token_ids) if sequence.may_reuse else Match((), None)
+        return sequence.table.match(sequence.token_ids) if sequence.may_reuse else NO_MATCH
 
     def _fits(self, sequence: Sequence, match: Match) -> bool:
         """Whether all of it fits beside what the running ones still need for the tokens they have and one more.
@@ -249,7 +254,12 @@ class Scheduler:
         sequence.num_computed = chunk.stop
         piece, reason = self._append(sequence, result.sampled, now)
         self._count(chunk)
+        sequence.table.copied()
         sequence.table.publish(sequence.token_ids, sequence.num_computed)
+        if (
+            chunk.start < sequence.num_prompt <= chunk.stop
+        ):  # others with the same prompt need not compute its end
+            sequence.table.publish_tail(sequence.token_ids, sequence.num_computed)
         if reason is None and result.failure is not None:
             return self._end(
                 sequence,
@@ -319,6 +329,7 @@ class Scheduler:
         """The one place where blocks go back, and never while a step may still write to them."""
         if self._in_flight is not None:
             raise InvariantBroken(f"sequence {sequence.id} would give back blocks that a step is writing")
+        sequence.table.publish_tail(sequence.token_ids, sequence.num_computed)
         sequence.table.release()
         sequence.running = False
         sequence.num_computed = 0

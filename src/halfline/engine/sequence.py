@@ -15,8 +15,8 @@ class Work:
     """One sequence asked of the engine. `sampler` and `reader` carry state and belong to this sequence alone.
 
     `max_new_tokens` 0 computes the prompt's KV and nothing more. `stop_token_ids` end it and are not shown.
-    `namespace` says with whom KV may be shared. `prompt_logprobs` asks to score the prompt with that many
-    alternatives per token, and so has every token of it computed; None does not.
+    `namespace` (kv/namespace.py) says with whom KV may be shared. `prompt_logprobs` asks to score the prompt with
+    that many alternatives per token, and so has every token of it computed; None does not.
     """
 
     prompt_ids: tuple[int, ...]

@@ -1,9 +1,19 @@
 """Which KV blocks are free, and how many sequences hold each of the others."""
 
-from collections import OrderedDict
-from collections.abc import Container, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from enum import Enum
 
 from halfline.errors import InvariantBroken
+
+
+class Worth(Enum):
+    """What is lost when an idle block is taken: the lower, the sooner it is."""
+
+    NOTHING = "nothing"
+    TAIL = "tail"
+    """A block that is not full: fewer tokens, and nothing behind it."""
+    BLOCK = "block"
 
 
 class BlockPool:
@@ -12,7 +22,8 @@ class BlockPool:
     Every block is in exactly one of three places:
 
         held     one or more sequences hold it
-        cached   nobody holds it, but what it contains may be wanted again: taken last, longest idle first
+        cached   nobody holds it, but what it contains may be wanted again: taken last, tails before full blocks,
+                 of each the longest idle first
         blank    nobody holds it and nobody wants what it contains: taken first
 
     Each holder gives back exactly what it took or shared, once (A10).
@@ -20,10 +31,11 @@ class BlockPool:
 
     def __init__(self, num_blocks: int) -> None:
         self._num_holders = [0] * num_blocks
-        self._blank = list(
-            range(num_blocks - 1, -1, -1)
-        )  # a stack: lowest ids first, recently used ones again
-        self._cached: OrderedDict[int, None] = OrderedDict()  # longest idle first
+        # A stack: the lowest ids first, and recently used ones again, so that memory is touched no earlier than needed.
+        self._blank = list(range(num_blocks - 1, -1, -1))
+        self._tails: OrderedDict[int, None] = OrderedDict()  # longest idle first, as the next
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+        self._evicted: Counter[Worth] = Counter()
 
     @property
     def num_blocks(self) -> int:
@@ -32,21 +44,31 @@ class BlockPool:
     @property
     def num_free(self) -> int:
         """Blocks that `take` could hand out now: the blank and the cached ones."""
-        return len(self._blank) + len(self._cached)
+        return len(self._blank) + self.num_cached
 
     @property
     def num_cached(self) -> int:
-        return len(self._cached)
+        return len(self._tails) + len(self._blocks)
 
     @property
     def num_held(self) -> int:
         return self.num_blocks - self.num_free
 
+    def num_evicted(self, worth: Worth) -> int:
+        """Cached blocks of that worth that `take` has handed out since the start."""
+        return self._evicted[worth]
+
     def num_holders(self, block_id: int) -> int:
         return self._num_holders[block_id]
 
     def is_cached(self, block_id: int) -> bool:
-        return block_id in self._cached
+        return block_id in self._blocks or block_id in self._tails
+
+    def idle_worth(self, block_id: int) -> Worth:
+        """What the block, which nobody holds, was worth when it was given back."""
+        if block_id in self._blocks:
+            return Worth.BLOCK
+        return Worth.TAIL if block_id in self._tails else Worth.NOTHING
 
     def take(self, count: int) -> list[int] | None:
         """Take `count` blocks, or none at all: None means the caller has to wait.
@@ -55,9 +77,7 @@ class BlockPool:
         """
         if count > self.num_free:
             return None
-        taken = [
-            self._blank.pop() if self._blank else self._cached.popitem(last=False)[0] for _ in range(count)
-        ]
+        taken = [self._take_one() for _ in range(count)]
         for block_id in taken:
             self._num_holders[block_id] = 1
         return taken
@@ -66,33 +86,42 @@ class BlockPool:
         """Hold blocks whose contents are known, together with whoever holds them already."""
         for block_id in block_ids:
             if self._num_holders[block_id] == 0:
-                if block_id not in self._cached:
+                if not self.is_cached(block_id):
                     raise InvariantBroken(f"block {block_id} is blank, there is nothing to share")
-                del self._cached[block_id]
+                self._blocks.pop(block_id, None)
+                self._tails.pop(block_id, None)
             self._num_holders[block_id] += 1
 
-    def give_back(self, block_ids: Sequence[int], worth_keeping: Container[int]) -> None:
-        """Let go of one hold on each block; the earlier in `block_ids`, the sooner it is taken again.
-
-        A block nobody holds any more stays cached if it is in `worth_keeping`.
-        """
+    def give_back(self, block_ids: Sequence[int], worth: Callable[[int], Worth]) -> None:
+        """Let go of one hold on each block; the earlier in `block_ids`, the sooner it is taken again."""
         for block_id in block_ids:
             if self._num_holders[block_id] == 0:
                 raise InvariantBroken(f"block {block_id} was given back more often than it was held")
             self._num_holders[block_id] -= 1
             if self._num_holders[block_id] == 0:
-                if block_id in worth_keeping:
-                    self._cached[block_id] = None
-                else:
-                    self._blank.append(block_id)
+                self._lay_aside(block_id, worth(block_id))
 
     def check(self) -> None:
         """Raise InvariantBroken unless every block is held, cached or blank, and only one of them. Walks."""
         held = [block_id for block_id, holders in enumerate(self._num_holders) if holders > 0]
-        places = sorted([*held, *self._cached, *self._blank])
-        if places != list(range(self.num_blocks)):
-            raise InvariantBroken(
-                f"held {held}, cached {list(self._cached)}, blank {self._blank} overlap or leak"
-            )
+        cached = [*self._tails, *self._blocks]
+        if sorted([*held, *cached, *self._blank]) != list(range(self.num_blocks)):
+            raise InvariantBroken(f"held {held}, cached {cached}, blank {self._blank} overlap or leak")
         if min(self._num_holders, default=0) < 0:
             raise InvariantBroken(f"negative holders: {self._num_holders}")
+
+    def _take_one(self) -> int:
+        if self._blank:
+            return self._blank.pop()
+        worth, idle = (Worth.TAIL, self._tails) if self._tails else (Worth.BLOCK, self._blocks)
+        self._evicted[worth] += 1
+        return idle.popitem(last=False)[0]
+
+    def _lay_aside(self, block_id: int, worth: Worth) -> None:
+        match worth:
+            case Worth.NOTHING:
+                self._blank.append(block_id)
+            case Worth.TAIL:
+                self._tails[block_id] = None
+            case Worth.BLOCK:
+                self._blocks[block_id] = None

@@ -1,66 +1,100 @@
 """Which blocks already contain the KV of a prompt's beginning.
 
-KV depends on every token before it, so a full block is known by its whole past. Past and block together are a
-node; nodes form a tree whose edges are found by a keyed hash, not by walking:
+KV depends on every token before it, so a block is known by its whole past. Past and block together are a node; the
+nodes of a namespace form a tree, and a node finds its children by the bytes of their tokens:
 
-    namespace ── [tokens 0..15] ── [tokens 16..31] ── …        digest = H(parent's digest + the tokens' bytes)
-                      └──────────── [other 16 tokens]
+    namespace ── [tokens 0..15] ── [tokens 16..31] ── [tokens 32..36]     a tail: the last block of a finished
+                      └──────────── [other 16 tokens]                     sequence, not full
 
-A digest alone proves nothing: a hit also compares the tokens, and that the parent is the very node reached
-before, so even a colliding hash only costs time. A node may have several blocks with equal contents (twins), made
-by sequences that ran side by side: tables only grow, they never swap a block for its twin.
+The tree compares tokens, never digests: a hit is right by construction, and costs one dictionary look-up per block.
+(A chain of blake2b digests took ten times as long for 8,192 tokens; only the disk tier still needs one.)
 
-Knows tokens and block ids; neither tensors nor who holds what.
+What matches no child whole may still share some first tokens with one. Children are also kept in order of their bytes,
+where the one that shares most stands next to where the wanted bytes would stand.
+
+A node may have several blocks with equal contents (twins), made by sequences that ran side by side: tables only grow,
+they never swap a block for its twin. Knows tokens and block ids; neither tensors nor who holds what.
 """
 
-from collections.abc import Sequence
+import struct
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-
-import numpy as np
 
 from halfline.errors import InvariantBroken
+from halfline.kv.block_pool import Worth
 from halfline.model.executor import BLOCK_TOKENS
 
-_BLOCK_BYTES = BLOCK_TOKENS * 4
+TOKEN_BYTES = 4
+BLOCK_BYTES = BLOCK_TOKENS * TOKEN_BYTES
 
 
 class Node:
-    """One full block of tokens after one past. `tokens` is None for a namespace's root, which has no blocks."""
+    """Up to one block of tokens after one past. A namespace's root has neither parent nor tokens nor blocks.
 
-    __slots__ = ("block_ids", "digest", "num_children", "parent", "tokens")
+    `tokens` are at most BLOCK_BYTES; `block_ids` hold them, all with the same contents in these first places.
+    """
 
-    def __init__(self, parent: "Node | None", tokens: bytes | None, digest: bytes) -> None:
+    __slots__ = ("block_ids", "children", "digest", "order", "parent", "tokens")
+
+    def __init__(self, parent: "Node | None", tokens: bytes) -> None:
         self.parent = parent
         self.tokens = tokens
-        self.digest = digest
         self.block_ids: list[int] = []
-        self.num_children = 0
+        self.children: dict[bytes, Node] = {}
+        self.order: list[bytes] = []  # the children's tokens, sorted
+        self.digest: bytes | None = None  # a memo of kv/digests.py; None until somebody asked
+
+    @property
+    def full(self) -> bool:
+        return len(self.tokens) == BLOCK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A block of `node` whose first `num_tokens` tokens are the wanted ones, and the next is not."""
+
+    node: Node
+    num_tokens: int
+
+    @property
+    def block_id(self) -> int:
+        return self.node.block_ids[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What was found: one node per block, and the digest of the first block that was not; None: all were."""
+    """What was found: a node per full block, then perhaps a block that begins right.
+
+    `missed` names the first block that was not found whole: its past and its tokens. Two prompts that miss the same
+    would compute the same. None: nothing was looked up.
+    """
 
     nodes: tuple[Node, ...]
-    missed: bytes | None
+    partial: Partial | None
+    missed: tuple[Node, bytes] | None
 
     @property
     def block_ids(self) -> list[int]:
+        """Of the full blocks."""
         return [node.block_ids[0] for node in self.nodes]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.nodes) * BLOCK_TOKENS + (0 if self.partial is None else self.partial.num_tokens)
+
+
+NO_MATCH = Match((), None, None)
 
 
 class PrefixIndex:
-    """Finds blocks by the tokens they and their past contain. `key` makes digests unguessable from outside.
+    """Finds blocks by the tokens they and their past contain.
 
-    `namespace` keeps apart what must never be shared: tenants (C8), models, KV formats, masks, adapters.
+    `namespace` keeps apart what must never be shared (kv/namespace.py).
     """
 
-    def __init__(self, key: bytes, digest_bytes: int = 16) -> None:
-        self._key = key
-        self._digest_bytes = digest_bytes
+    def __init__(self) -> None:
         self._roots: dict[str, Node] = {}  # one small object per namespace, kept for good
-        self._by_digest: dict[bytes, list[Node]] = {}
         self._by_block: dict[int, Node] = {}
 
     def __contains__(self, block_id: object) -> bool:
@@ -70,45 +104,47 @@ class PrefixIndex:
     def __len__(self) -> int:
         return len(self._by_block)
 
+    def worth(self, block_id: int) -> Worth:
+        """How much is lost when the block is taken for something else."""
+        node = self._by_block.get(block_id)
+        if node is None:
+            return Worth.NOTHING
+        return Worth.BLOCK if node.full else Worth.TAIL
+
     def root(self, namespace: str) -> Node:
         node = self._roots.get(namespace)
         if node is None:
-            digest = blake2b(namespace.encode(), key=self._key, digest_size=self._digest_bytes).digest()
-            node = self._roots[namespace] = Node(None, None, digest)
+            node = self._roots[namespace] = Node(None, b"")
         return node
 
-    def match(self, start: Node, token_ids: Sequence[int], max_blocks: int) -> Match:
-        """The longest known run of full blocks behind `start`, at most `max_blocks`.
+    def match(self, start: Node, blocks: Sequence[bytes], rest: bytes) -> Match:
+        """The longest known run of blocks behind `start`, and the longest known beginning of the block after it.
 
-        `token_ids` begin where `start` ends. Changes nothing: the caller must hold the blocks before it takes any.
+        `blocks` are the tokens behind `start`, BLOCK_BYTES each, of all blocks but the last; `rest` those of the last.
+        The very last token is never found: something must be run for logits. Changes nothing: the caller must hold
+        the blocks before it takes any.
         """
-        tokens = token_bytes(token_ids[: max_blocks * BLOCK_TOKENS])
         nodes: list[Node] = []
         tail = start
-        for first in range(0, len(tokens), _BLOCK_BYTES):
-            block = tokens[first : first + _BLOCK_BYTES]
-            digest = self.digest(tail, block)
-            node = self._find(tail, block, digest)
-            if node is None or not node.block_ids:
-                return Match(tuple(nodes), digest)
-            nodes.append(node)
-            tail = node
-        return Match(tuple(nodes), None)
-
-    def digest(self, parent: Node, tokens: bytes) -> bytes:
-        """The name of the block that holds `tokens` (int32, little endian) behind `parent`."""
-        return blake2b(parent.digest + tokens, key=self._key, digest_size=self._digest_bytes).digest()
+        for tokens in blocks:
+            child = tail.children.get(tokens)
+            if child is None or not child.block_ids:
+                return Match(tuple(nodes), _best_partial(tail, tokens), (tail, tokens))
+            nodes.append(child)
+            tail = child
+        return Match(tuple(nodes), _best_partial(tail, rest[:-TOKEN_BYTES]), (tail, rest))
 
     def publish(self, parent: Node, tokens: bytes, block_id: int) -> Node:
-        """Make a full, computed block findable; its holder keeps it until `forget`."""
+        """Make a computed block findable; its holder keeps it until `forget`."""
         if block_id in self._by_block:
             raise InvariantBroken(f"block {block_id} was published twice")
-        digest = self.digest(parent, tokens)
-        node = self._find(parent, tokens, digest)
+        if not 0 < len(tokens) <= BLOCK_BYTES or len(tokens) % TOKEN_BYTES:
+            raise InvariantBroken(f"a block of {len(tokens)} token bytes was published")
+        node = parent.children.get(tokens)
         if node is None:
-            node = Node(parent, tokens, digest)
-            self._by_digest.setdefault(digest, []).append(node)
-            parent.num_children += 1
+            node = Node(parent, tokens)
+            parent.children[tokens] = node
+            insort(parent.order, tokens)
         node.block_ids.append(block_id)
         self._by_block[block_id] = node
         return node
@@ -119,38 +155,72 @@ class PrefixIndex:
             node = self._by_block.pop(block_id, None)
             if node is not None:
                 node.block_ids.remove(block_id)
-                self._prune(node)
+                _prune(node)
 
     def check(self) -> None:
-        """Raise InvariantBroken unless the maps agree and every node is needed. Walks."""
-        nodes = [node for bucket in self._by_digest.values() for node in bucket]
-        listed = {block_id: node for node in nodes for block_id in node.block_ids}
-        if listed != self._by_block or sum(len(node.block_ids) for node in nodes) != len(listed):
+        """Raise InvariantBroken unless tree and map agree and every node is needed. Walks."""
+        listed: dict[int, Node] = {}
+        num_listed = 0
+        for root in self._roots.values():
+            if root.block_ids or root.parent is not None or root.tokens:
+                raise InvariantBroken("a namespace's root has contents")
+            for node in _below(root):
+                listed |= dict.fromkeys(node.block_ids, node)
+                num_listed += len(node.block_ids)
+        if listed != self._by_block or num_listed != len(listed):
             raise InvariantBroken(f"nodes list blocks {sorted(listed)}, the index {sorted(self._by_block)}")
-        for node in [*nodes, *self._roots.values()]:
-            if node.num_children != sum(child.parent is node for child in nodes):
-                raise InvariantBroken(f"a node counts {node.num_children} children and has others")
-        for node in nodes:
-            if not node.block_ids and not node.num_children:
+
+
+def token_blocks(token_ids: Sequence[int]) -> list[bytes]:
+    """Tokens as they are compared, a block at a time, the last perhaps not full: int32, little endian."""
+    data = struct.pack(f"<{len(token_ids)}i", *token_ids)
+    num_full, num_rest = divmod(len(data), BLOCK_BYTES)
+    layout = f"{BLOCK_BYTES}s" * num_full + (f"{num_rest}s" if num_rest else "")
+    return list(struct.unpack(layout, data))  # one call: 512 slices in a loop take five times as long
+
+
+def _best_partial(parent: Node, wanted: bytes) -> Partial | None:
+    """The child that shares most first tokens with `wanted`; None when none shares any."""
+    position = bisect_left(parent.order, wanted)
+    best: Partial | None = None
+    for tokens in parent.order[max(0, position - 1) : position + 1]:
+        child = parent.children[tokens]
+        shared = _num_shared_tokens(tokens, wanted)
+        if child.block_ids and shared > (0 if best is None else best.num_tokens):
+            best = Partial(child, shared)
+    return best
+
+
+def _num_shared_tokens(left: bytes, right: bytes) -> int:
+    shortest = min(len(left), len(right))
+    for first in range(0, shortest, TOKEN_BYTES):
+        if left[first : first + TOKEN_BYTES] != right[first : first + TOKEN_BYTES]:
+            return first // TOKEN_BYTES
+    return shortest // TOKEN_BYTES
+
+
+def _prune(node: Node) -> None:
+    """Drop the node if nothing needs it, then its parent if nothing needs that."""
+    while node.parent is not None and not node.block_ids and not node.children:
+        parent = node.parent
+        del parent.children[node.tokens]
+        del parent.order[bisect_left(parent.order, node.tokens)]
+        node = parent
+
+
+def _below(root: Node) -> Iterator[Node]:
+    """All nodes below `root`, checked one by one on the way."""
+    stack = [root]
+    while stack:
+        parent = stack.pop()
+        if parent.order != sorted(parent.children):
+            raise InvariantBroken("a node's children are out of order")
+        for tokens, node in parent.children.items():
+            if node.parent is not parent or node.tokens != tokens:
+                raise InvariantBroken("a node is listed where it does not belong")
+            if not node.block_ids and not node.children:
                 raise InvariantBroken("a node has neither blocks nor children")
-
-    def _find(self, parent: Node, tokens: bytes, digest: bytes) -> Node | None:
-        for node in self._by_digest.get(digest, ()):
-            if node.parent is parent and node.tokens == tokens:
-                return node
-        return None
-
-    def _prune(self, node: Node) -> None:
-        """Drop the node if nothing needs it, then its parent if nothing needs that."""
-        while node.parent is not None and not node.block_ids and not node.num_children:
-            bucket = self._by_digest[node.digest]
-            bucket.remove(node)
-            if not bucket:
-                del self._by_digest[node.digest]
-            node = node.parent
-            node.num_children -= 1
-
-
-def token_bytes(token_ids: Sequence[int]) -> bytes:
-    """Tokens as they are hashed and compared: int32, little endian."""
-    return np.array(token_ids, dtype="<i4").tobytes()
+            if node.children and not node.full:
+                raise InvariantBroken("a block that is not full has one behind it")
+            stack.append(node)
+            yield node

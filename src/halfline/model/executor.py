@@ -95,7 +95,8 @@ class Executor(Protocol):
     def run(self, batch: Batch) -> Outputs | None:
         """Write the rows' KV and return what was asked; None when the stop flag was seen.
 
-        After None the blocks that the batch would have written hold nothing of value.
+        After None the places that the batch would have written hold nothing of value; earlier ones of the same
+        blocks are as they were.
         Raises ValueError for an inconsistent batch (a row, block or token out of range).
         """
 

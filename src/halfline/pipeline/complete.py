@@ -7,6 +7,8 @@ from contextlib import aclosing
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Progress, Work
 from halfline.errors import BadRequest
+from halfline.kv.namespace import F16, namespace
+from halfline.model.executor import CAUSAL
 from halfline.model.spec import ModelSpec
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
@@ -41,6 +43,7 @@ class CompletionPipeline:
         self._engine = engine
         self._tokenizer = tokenizer
         self._vocab_size = spec.vocab_size
+        self._model_name = spec.name
         self._clock = clock
         self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
         self._receipts = Receipts(options.kept_receipts)
@@ -114,7 +117,9 @@ class CompletionPipeline:
             sampler=Sampler(request.params, prompt.token_ids, stream=index),
             reader=Reader(Detokenizer(self._tokenizer), filters),
             stop_token_ids=prompt.stop_token_ids,
-            namespace=request.tenant,
+            namespace=namespace(
+                tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
+            ),
             prompt_logprobs=request.params.logprobs if request.echo else None,
         )
 

@@ -45,6 +45,17 @@ class EngineState(Protocol):
     @property
     def total_preemptions(self) -> int: ...
 
+    @property
+    def total_copied_blocks(self) -> int: ...
+
+    @property
+    def total_evicted_tails(self) -> int:
+        """Cached blocks, not full, that were taken for new contents."""
+
+    @property
+    def total_evicted_blocks(self) -> int:
+        """The same of full ones."""
+
 
 class Metrics:
     """Counts requests and completions, and shows the engine once `watch` was told where to look."""
@@ -122,4 +133,17 @@ class _EngineCollector(Collector):
             "halfline_preemptions",
             "Sequences that gave their blocks up and wait again.",
             state.total_preemptions,
+        )
+        evictions = CounterMetricFamily(
+            "halfline_kv_evictions",
+            "Cached KV blocks taken for new contents: full ones, and last ones of a sequence that were not full.",
+            labels=("contents",),
+        )
+        evictions.add_metric(("block",), state.total_evicted_blocks)
+        evictions.add_metric(("tail",), state.total_evicted_tails)
+        yield evictions
+        yield CounterMetricFamily(
+            "halfline_kv_copies",
+            "KV blocks copied because a prompt shared only their beginning.",
+            state.total_copied_blocks,
         )

@@ -71,7 +71,7 @@ class Stepper:
         self.pool = BlockPool(num_blocks)
         self.scheduler = Scheduler(
             self.pool,
-            PrefixIndex(key=b"key"),
+            PrefixIndex(),
             options or EngineOptions(step_tokens=32, max_num_seqs=8),
         )
         self.executor = HashExecutor(num_blocks, before_run=self.batches.append)
@@ -186,8 +186,8 @@ def test_equal_prompts_that_arrive_together_are_computed_once() -> None:
     for number in range(4):
         engine.add(number, work(prompt, 3))
     engine.run()
-    assert engine.scheduler.stats().total_reused_tokens == 3 * 96
-    assert [engine.outcomes[number].stats.num_reused for number in range(4)] == [0, 96, 96, 96]
+    assert engine.scheduler.stats().total_reused_tokens == 3 * 99
+    assert [engine.outcomes[number].stats.num_reused for number in range(4)] == [0, 99, 99, 99]
     assert all(engine.tokens[number] == alone(prompt, 3) for number in range(4))
 
 
@@ -204,7 +204,7 @@ def test_a_sibling_goes_on_when_the_one_it_waited_for_is_cancelled() -> None:
     assert engine.outcomes[1].stats.num_reused == 32, "what the other had finished is used"
 
 
-def test_a_prompt_seen_before_is_reused_up_to_its_last_full_block() -> None:
+def test_of_a_prompt_seen_before_only_the_last_token_is_computed() -> None:
     engine = Stepper()
     prompt = prompt_of(64, seed=5)
     engine.add(0, work(prompt, 2))
@@ -212,7 +212,7 @@ def test_a_prompt_seen_before_is_reused_up_to_its_last_full_block() -> None:
     engine.add(1, work(prompt, 2))
     engine.run()
     stats = engine.outcomes[1].stats
-    assert (stats.num_reused, stats.num_computed) == (48, 16 + 1)
+    assert (stats.num_reused, stats.num_computed) == (63, 1 + 1)
     assert engine.tokens[1] == engine.tokens[0] == alone(prompt, 2)
 
 
@@ -223,7 +223,64 @@ def test_generated_tokens_are_reused_as_the_next_prompt() -> None:
     engine.run()
     engine.add(1, work(prompt + alone(prompt, 30), 5))
     engine.run()
-    assert engine.outcomes[1].stats.num_reused == 48
+    assert engine.outcomes[1].stats.num_reused == 49
+
+
+def test_a_prompt_that_parts_within_a_block_computes_from_the_first_token_that_differs() -> None:
+    engine = Stepper()
+    prompt = prompt_of(40, seed=5)
+    engine.add(0, work(prompt, 1))
+    engine.run()
+    other = [*prompt[:37], 1, 2, 3, 4, 5]
+    assert other[37] != prompt[37]
+    engine.add(1, work(other, 5))
+    engine.run()
+    assert engine.outcomes[1].stats.num_reused == 37
+    assert engine.scheduler.stats().total_copied_blocks == 1
+    assert engine.tokens[1] == alone(other, 5)
+
+
+def test_a_copy_of_a_stopped_step_is_made_again() -> None:
+    engine = Stepper()
+    prompt = prompt_of(40, seed=5)
+    engine.add(0, work(prompt, 1))
+    engine.run()
+    engine.add(1, work([*prompt[:37], 1, 2], 3))
+    engine.executor.stop_flag.set()
+    for _ in range(2):
+        assert engine.runner.run(engine.scheduler.plan(0.0)) is None
+        engine.scheduler.abandon()
+        engine.scheduler.check()
+    engine.executor.stop_flag.clear()
+    engine.run()
+    assert engine.tokens[1] == alone([*prompt[:37], 1, 2], 3)
+    assert engine.scheduler.stats().total_copied_blocks == 1
+
+
+def test_one_cancelled_before_its_copy_was_made_leaves_nothing_held_and_nothing_wrong() -> None:
+    engine = Stepper()
+    prompt = prompt_of(40, seed=5)
+    engine.add(0, work(prompt, 1))
+    engine.run()
+    engine.add(1, work([*prompt[:37], 1, 2], 3))
+    engine.scheduler.plan(0.0)
+    engine.scheduler.abandon()
+    engine.cancel(1)
+    assert engine.pool.num_held == 0
+    engine.add(2, work([*prompt[:37], 1, 2], 3))
+    engine.run()
+    assert engine.tokens[2] == alone([*prompt[:37], 1, 2], 3)
+
+
+def test_a_shared_source_may_grow_on_while_it_is_copied() -> None:
+    engine = Stepper()
+    prompt = prompt_of(20, seed=5)
+    engine.add(0, work(prompt, 30))
+    engine.step()
+    engine.add(1, work([*prompt, 1, 2], 3))
+    engine.run()
+    assert engine.outcomes[1].stats.num_reused == 20
+    assert engine.tokens == {0: alone(prompt, 30), 1: alone([*prompt, 1, 2], 3)}
 
 
 def test_tenants_reuse_nothing_of_each_other() -> None:
