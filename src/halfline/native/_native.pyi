@@ -1,5 +1,7 @@
-"""The C++ engine as Python sees it (csrc/binding.cpp). It trusts every argument; executor.py is its only caller, but for
-the probes of the machine's limits."""
+"""The C++ engine as Python sees it (csrc/binding.cpp). It trusts every argument: executor.py checks them.
+
+Only bench/limits.py calls the probes of the machine's limits.
+"""
 
 from numpy import float32, int32, uint8
 from numpy.typing import NDArray
