@@ -12,6 +12,7 @@ from halfline.engine.options import EngineOptions
 from halfline.engine.runner import Runner
 from halfline.engine.scheduler import Scheduler
 from halfline.engine.sequence import Progress, Work
+from halfline.engine.speculation.speculation import Speculation
 from halfline.engine.stats import EngineStats
 from halfline.errors import EngineFailed, InvariantBroken, NotNow
 from halfline.kv.block_pool import BlockPool
@@ -57,7 +58,8 @@ class EngineLoop:
         deliver: Callable[[list[Progress]], None],
     ) -> None:
         pool = BlockPool(executor.num_blocks)
-        self._scheduler = Scheduler(pool, PrefixIndex(), options)
+        drafter = Speculation(options.max_draft_tokens) if options.speculation == "auto" else None
+        self._scheduler = Scheduler(pool, PrefixIndex(), options, drafter)
         self._runner = Runner(executor)
         self._clock = clock
         self._deliver = deliver

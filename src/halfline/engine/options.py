@@ -1,6 +1,7 @@
 """What an operator may turn about the engine."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +18,15 @@ class EngineOptions:
     max_waiting: int = 1024
     """Most sequences that wait for their turn; more are refused with 429."""
 
+    speculation: Literal["auto", "off"] = "auto"
+    """Whether to guess next tokens from text seen before and check several in one step, where that is measured to be
+    faster. What is generated is the same either way."""
+
+    max_draft_tokens: int = 16
+    """Most tokens guessed at once for one sequence."""
+
     def __post_init__(self) -> None:
-        for name in ("step_tokens", "max_num_seqs", "max_waiting"):
+        for name in ("step_tokens", "max_num_seqs", "max_waiting", "max_draft_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
         if self.step_tokens < self.max_num_seqs:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from halfline.engine.speculation.draft import DraftCounts, DraftSource
+from halfline.engine.speculation.repeats import Repeats
 from halfline.kv.block_table import BlockTable
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece, Reader
@@ -15,8 +16,10 @@ class Work:
     """One sequence asked of the engine. `sampler` and `reader` carry state and belong to this sequence alone.
 
     `max_new_tokens` 0 computes the prompt's KV and nothing more. `stop_token_ids` end it and are not shown.
-    `namespace` (kv/namespace.py) says with whom KV may be shared. `prompt_logprobs` asks to score the prompt with
-    that many alternatives per token, and so has every token of it computed; None does not.
+    `namespace` (kv/namespace.py) says with whom KV may be shared, and drafts. `prompt_logprobs` asks to score the
+    prompt with that many alternatives per token, and so has every token of it computed; None does not.
+    `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
+    prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
     """
 
     prompt_ids: tuple[int, ...]
@@ -26,6 +29,7 @@ class Work:
     stop_token_ids: frozenset[int]
     namespace: str
     prompt_logprobs: int | None = None
+    draft_sources: tuple[Repeats, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-DraftSource = Literal["expected", "own", "given", "recent"]
-"""The answer the caller expects · the sequence's own tokens · texts handed over · what its tenant got lately."""
+DraftSource = Literal["own", "given", "recent"]
+"""The sequence's own tokens · texts its caller handed over · what its tenant was lately answered."""
 
 
 @dataclass(frozen=True, slots=True)
