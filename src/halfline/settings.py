@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     """Models and databases. By default the system's place for a user's data."""
 
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path("halfline"))
-    """What may be lost; nothing is kept there yet. By default the system's place for a user's caches."""
+    """What may be lost: weights in other formats, for benchmarks. By default the system's place for a user's caches."""
 
     model: str = "smollm2-135m"
     """A stored model's name, or a path to a GGUF file or a folder of Hugging Face files."""

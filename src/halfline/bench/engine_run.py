@@ -191,5 +191,7 @@ def _workers(options: EngineOptions, files: dict[str, Path]) -> Iterator[tuple[s
                     _PEERS / "openvino_worker.py",
                     files[name],
                 )
-    if all(importlib.util.find_spec(package) for package in ("transformers", "torch", "gguf")):
+    if not options.quick and all(
+        importlib.util.find_spec(package) for package in ("transformers", "torch", "gguf")
+    ):
         yield "transformers float32", Path(sys.executable), _PEERS / "torch_worker.py", options.model

@@ -33,7 +33,7 @@ def engine(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often everybody has a turn.")] = 5,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every engine.")] = 2,
-    quick: Annotated[bool, typer.Option(help="One round, fewer tokens.")] = False,
+    quick: Annotated[bool, typer.Option(help="One round, fewer tokens, no transformers.")] = False,
     results: Annotated[Path, typer.Option(help="Folder for the raw JSON and the roofline.")] = Path(
         "bench/results"
     ),
