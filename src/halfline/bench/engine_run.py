@@ -34,12 +34,16 @@ _REPLAYED, _SLOTS = 400, 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """`llama_programs` is a folder with llama-bench, `openvino_python` an interpreter with openvino-genai."""
+    """`llama_programs` is a folder with llama-bench, `openvino_python` an interpreter with openvino-genai.
+
+    `isa` None is this machine's best instruction path; a peer that is None stays away.
+    """
 
     model: Path
     cache_dir: Path
     num_rounds: int
     num_threads: int
+    isa: str | None
     quick: bool
     llama_programs: Path | None
     openvino_python: Path | None
@@ -68,40 +72,40 @@ class EngineResult:
 def run_engine(options: EngineOptions, progress: Callable[[str], None]) -> EngineResult:
     """Minutes. Raises BadModel, or PeerFailed when a peer that has started does not finish its turn."""
     sizes = QUICK if options.quick else FULL
-    with closing(open_checkpoint(options.model)) as checkpoint:
-        work, model_format = count(checkpoint), main_format(checkpoint)
-        progress("memory in use")
-        resident = measure_resident(options.model, blocks_for(2048))
-        progress("first token")
-        first_token = measure_first_token(
-            NativeExecutor(
-                checkpoint, num_blocks=blocks_needed(checkpoint.spec), num_threads=options.num_threads
-            )
-        )
-        executor = NativeExecutor(
-            checkpoint, num_blocks=blocks_for(sizes.num_places), num_threads=options.num_threads
-        )
-    steps = step_work(work, sizes)
-    limits: list[Limits] = []
-
-    def measure_machine() -> None:
-        progress("the machine's limits")
-        near_bytes = int(steps["decode_deep"].num_bytes)
-        limits.append(measure_limits(executor.isa, options.num_threads, near_bytes))
-
-    ours = OurEngine(f"halfline {model_format} ({executor.isa})", executor, sizes)
     absent: dict[str, str] = {}
     versions: dict[str, str] = {}
-    with _peers(options, model_format, sizes, absent, versions, progress) as peers:
-        rounds = take_turns(
-            [ours, *peers], options.num_rounds, before_round=measure_machine, before_turn=progress
-        )
-    progress("parts of a step")
-    parts = {
-        sizes.title("decode_deep"): decode_parts(executor, work, sizes.depth),
-        sizes.title("prefill"): prefill_parts(executor, work, sizes.prefill),
-    }
-    requests = editor_requests(_REPLAYED, max_tokens=min(2048, checkpoint.spec.max_context))
+    with closing(open_checkpoint(options.model)) as checkpoint:
+        spec, work, model_format = checkpoint.spec, count(checkpoint), main_format(checkpoint)
+
+        def executor_of(num_blocks: int) -> NativeExecutor:
+            return NativeExecutor(
+                checkpoint, num_blocks=num_blocks, num_threads=options.num_threads, isa=options.isa
+            )
+
+        with _peers(options, model_format, sizes, absent, versions, progress) as peers:
+            progress("our weights")
+            executor = executor_of(blocks_for(sizes.num_places))
+            ours = OurEngine(f"halfline {model_format} ({executor.isa})", executor, sizes)
+            steps = step_work(work, sizes)
+            limits: list[Limits] = []
+
+            def measure_machine() -> None:
+                progress("the machine's limits")
+                near_bytes = int(steps["decode_deep"].num_bytes)
+                limits.append(measure_limits(executor.isa, options.num_threads, near_bytes))
+
+            rounds = take_turns(
+                [ours, *peers], options.num_rounds, before_round=measure_machine, before_turn=progress
+            )
+        progress("parts of a step")
+        parts = {
+            sizes.title("decode_deep"): decode_parts(executor, work, sizes.depth, looks=sizes.looks),
+            sizes.title("prefill"): prefill_parts(executor, work, sizes.prefill, looks=sizes.looks),
+        }
+        progress("first token")
+        first_token = measure_first_token(executor_of(blocks_needed(spec, sizes.looks)), sizes.looks)
+    progress("memory in use")
+    requests = editor_requests(_REPLAYED, max_tokens=min(2048, spec.max_context))
     return EngineResult(
         ours=ours.name,
         model_format=model_format,
@@ -116,7 +120,7 @@ def run_engine(options: EngineOptions, progress: Callable[[str], None]) -> Engin
             "parallel": sizes.sequences,
         },
         parts=parts,
-        resident=resident,
+        resident=measure_resident(options.model, blocks_for(2048)),
         waste={
             "blocks of one arena": replay(requests, Blocks(), _SLOTS),
             "pieces that double": replay(requests, Doubling(), _SLOTS),

@@ -22,7 +22,6 @@ from halfline.model.executor import Executor
 from halfline.model.spec import ModelSpec
 
 NUM_TOKENS = 512
-_LOOKS = 4
 # Pages may be 2 MiB: blocks that are to be fresh lie at least so far from all that were touched.
 _PAGE_BYTES = 2 << 20
 
@@ -36,21 +35,21 @@ class FirstToken:
     growing: float
 
 
-def blocks_needed(spec: ModelSpec) -> int:
+def blocks_needed(spec: ModelSpec, looks: int) -> int:
     """How many blocks the executor of `measure_first_token` must have."""
-    return _stride(spec) * (_LOOKS + 1)
+    return _stride(spec) * (looks + 1)
 
 
-def measure_first_token(executor: Executor) -> FirstToken:
+def measure_first_token(executor: Executor, looks: int) -> FirstToken:
     """`executor` must be new: none of its blocks touched, at least blocks_needed."""
     stride = _stride(executor.spec)
     prefill_seconds(executor, NUM_TOKENS)  # touches the engine's own buffers and the first blocks
     touched, fresh = [], []
-    for look in range(_LOOKS):
+    for look in range(looks):
         fresh.append(prefill_seconds(executor, NUM_TOKENS, first_block=(look + 1) * stride))
         touched.append(prefill_seconds(executor, NUM_TOKENS))
     token_bytes = _layer_block_bytes(executor.spec) // 16 * executor.spec.num_layers
-    growing = [_growing_seconds(NUM_TOKENS * token_bytes) for _ in range(_LOOKS)]
+    growing = [_growing_seconds(NUM_TOKENS * token_bytes) for _ in range(looks)]
     return FirstToken(
         touched=statistics.median(touched), fresh=statistics.median(fresh), growing=statistics.median(growing)
     )

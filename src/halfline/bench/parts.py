@@ -19,7 +19,6 @@ from halfline.bench.steps import blocks_for, decode_seconds, fill, prefill_secon
 from halfline.bench.work import ModelWork, Work
 from halfline.model.executor import BLOCK_TOKENS, Executor
 
-_LOOKS = 7
 _DECODE_STEPS = 16
 
 
@@ -36,7 +35,7 @@ class Part:
         return None if self.seconds is None else self.work.least_seconds(limits) / self.seconds
 
 
-def decode_parts(executor: Executor, work: ModelWork, depth: int) -> list[Part]:
+def decode_parts(executor: Executor, work: ModelWork, depth: int, *, looks: int) -> list[Part]:
     """Of one decode step of one sequence behind `depth` tokens."""
     fill(executor, 1, depth, blocks_for(depth + _DECODE_STEPS))
 
@@ -51,7 +50,8 @@ def decode_parts(executor: Executor, work: ModelWork, depth: int) -> list[Part]:
             "deep": lambda: seconds(depth, True),
             "no logits": lambda: seconds(depth, False),
             "shallow": lambda: seconds(0, True),
-        }
+        },
+        looks,
     )
     middle = depth + _DECODE_STEPS // 2
     near = _DECODE_STEPS // 2
@@ -66,14 +66,15 @@ def decode_parts(executor: Executor, work: ModelWork, depth: int) -> list[Part]:
     ]
 
 
-def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int) -> list[Part]:
+def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int, *, looks: int) -> list[Part]:
     """Of one step of `num_tokens` new tokens."""
     num_short = num_tokens // BLOCK_TOKENS
     times = _medians(
         {
             "long": lambda: prefill_seconds(executor, num_tokens),
             "short": lambda: prefill_seconds(executor, num_short * BLOCK_TOKENS, num_sequences=num_short),
-        }
+        },
+        looks,
     )
     short = work.attention(0, BLOCK_TOKENS).times(num_short)
     attention = _without(work.attention(0, num_tokens), short)
@@ -86,9 +87,9 @@ def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int) -> list[
     ]
 
 
-def _medians(variants: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+def _medians(variants: Mapping[str, Callable[[], float]], num_looks: int) -> dict[str, float]:
     looks: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(_LOOKS):
+    for _ in range(num_looks):
         for name, variant in variants.items():
             looks[name].append(variant())
     return {name: statistics.median(values) for name, values in looks.items()}

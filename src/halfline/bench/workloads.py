@@ -29,6 +29,8 @@ class Sizes:
     sequences: int = 16
     sequence_depth: int = 128
     sequence_decode: int = 32
+    looks: int = 5
+    """How often whatever is measured outside of the rounds is repeated."""
 
     @property
     def num_places(self) -> int:
@@ -47,4 +49,4 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(decode=16, sequence_decode=8)
+QUICK = Sizes(decode=16, sequence_decode=8, looks=2)

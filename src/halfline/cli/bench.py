@@ -33,6 +33,9 @@ def engine(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often everybody has a turn.")] = 5,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every engine.")] = 2,
+    isa: Annotated[
+        str | None, typer.Option(help="Our instruction path, such as avx2; by default this machine's best.")
+    ] = None,
     quick: Annotated[bool, typer.Option(help="One round, fewer tokens, no transformers.")] = False,
     results: Annotated[Path, typer.Option(help="Folder for the raw JSON and the roofline.")] = Path(
         "bench/results"
@@ -51,15 +54,20 @@ def engine(
         from halfline.bench.machine import describe
         from halfline.bench.record import full_record, summary
         from halfline.bench.report import tables
+        from halfline.errors import BadSettings
         from halfline.model.store import ModelStore
+        from halfline.native.executor import available_isas
         from halfline.settings import load_settings
 
+        if isa is not None and isa not in available_isas():
+            raise BadSettings(f"--isa {isa}: this machine has {', '.join(available_isas())}")
         settings = load_settings({"model": model})
         options = EngineOptions(
             model=ModelStore(settings.data_dir).resolve(settings.model),
             cache_dir=settings.cache_dir,
             num_rounds=1 if quick else rounds,
             num_threads=threads,
+            isa=isa,
             quick=quick,
             llama_programs=llama_bin,
             openvino_python=openvino_python,
