@@ -45,13 +45,18 @@ class Settings(BaseSettings):
     """Models and databases. By default the system's place for a user's data."""
 
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path("halfline"))
-    """What may be lost: weights in other formats, for benchmarks. By default the system's place for a user's caches."""
+    """What may be lost: weights in other formats, for benchmarks, and KV blocks, if `kv_disk_bytes` says so. By default
+    the system's place for a user's caches."""
 
     model: str = "smollm2-135m"
     """A stored model's name, or a path to a GGUF file or a folder of Hugging Face files."""
 
     kv_bytes: ByteSize | None = None
     """Memory for the KV cache, such as `512MiB`. Left out: a quarter of the available memory, at most 1 GiB."""
+
+    kv_disk_bytes: ByteSize = ByteSize(0)
+    """Disk for KV blocks that outlive a restart, such as `4GiB`, in `cache_dir`; 0 keeps none. They contain what was
+    prompted, readable for their owner; those of another model are deleted at start."""
 
     threads: int | None = Field(None, ge=1)
     """Threads that compute. Left out: as many as this process may use cores."""

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from halfline.api.serving import Loaded, ServedModel
+from halfline.cli.kv_scope import kv_scope
 from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
 from halfline.cli.pull_progress import PullProgress
 from halfline.engine.handle import EngineHandle
+from halfline.kv.disk_store import DiskStore
 from halfline.model.executor import BLOCK_TOKENS
 from halfline.model.load import open_checkpoint
 from halfline.model.pull import EMBEDDED, pull_embedded
@@ -59,7 +61,11 @@ def load_model(settings: Settings, path: Path) -> Ready:
         num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec))
         executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=settings.threads)
         tokenizer = Tokenizer(checkpoint.vocab)
-    engine = EngineHandle(executor, settings.engine)
+    disk = None
+    if settings.kv_disk_bytes:
+        scope = kv_scope(path, spec, executor.block_bytes)
+        disk = DiskStore(settings.cache_dir / "kv", scope, settings.kv_disk_bytes)
+    engine = EngineHandle(executor, settings.engine, disk=disk)
     pipeline = CompletionPipeline(engine, tokenizer, spec, settings.pipeline)
     engine.start()
     infill = find_infill_format(tokenizer)

@@ -11,6 +11,7 @@ from halfline.engine.options import EngineOptions
 from halfline.engine.sequence import Outcome, Progress, Work
 from halfline.engine.stats import EngineStats
 from halfline.errors import Overloaded, PromptTooLong
+from halfline.kv.disk_store import DiskStore
 from halfline.model.executor import BLOCK_TOKENS, Executor
 
 
@@ -22,13 +23,14 @@ class EngineHandle:
         executor: Executor,
         options: EngineOptions,
         clock: Callable[[], float] = time.perf_counter,
+        disk: DiskStore | None = None,
     ) -> None:
         self._options = options
         self._spec = executor.spec
         self._num_blocks = executor.num_blocks
         self._ids = itertools.count()
         self._generations: dict[int, Generation] = {}  # by the id of each sequence that has not ended
-        self._loop = EngineLoop(executor, options, clock, self._deliver)
+        self._loop = EngineLoop(executor, options, clock, self._deliver, disk)
 
     def start(self) -> None:
         """Start the thread; submitting before is allowed, nothing runs until then."""

@@ -6,7 +6,7 @@ It alone touches the scheduler and the executor. Knows nothing of asyncio: what 
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halfline.engine.options import EngineOptions
 from halfline.engine.runner import Runner
@@ -16,9 +16,14 @@ from halfline.engine.speculation.speculation import Speculation
 from halfline.engine.stats import EngineStats
 from halfline.errors import EngineFailed, InvariantBroken, NotNow
 from halfline.kv.block_pool import BlockPool
+from halfline.kv.block_table import BlockTable
+from halfline.kv.disk_store import DiskStore
+from halfline.kv.disk_tier import PATIENCE_S, DiskTier
+from halfline.kv.disk_worker import DiskWorker
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import Executor
 
+_LAST_SAVES_S = 1.0  # a disk that takes longer for a few dozen blocks loses the rest at shutdown
 _QUIET_S = 1.0  # idle for so long, the books are checked once: never in the way of a request
 
 
@@ -44,7 +49,12 @@ class _Abort:
     """Cancel all there is."""
 
 
-_Message = _Submit | _Cancel | _Close | _Abort
+@dataclass(frozen=True, slots=True)
+class _Wake:
+    """There is news of the disk."""
+
+
+_Message = _Submit | _Cancel | _Close | _Abort | _Wake
 
 
 class EngineLoop:
@@ -56,10 +66,13 @@ class EngineLoop:
         options: EngineOptions,
         clock: Callable[[], float],
         deliver: Callable[[list[Progress]], None],
+        disk: DiskStore | None = None,
     ) -> None:
-        pool = BlockPool(executor.num_blocks)
+        self._tier = None if disk is None else DiskTier(disk, DiskWorker(disk, self._wake), executor)
+        self._pool = BlockPool(executor.num_blocks)
+        self._index = PrefixIndex() if self._tier is None else PrefixIndex(self._tier.note)
         drafter = Speculation(options.max_draft_tokens) if options.speculation == "auto" else None
-        self._scheduler = Scheduler(pool, PrefixIndex(), options, drafter)
+        self._scheduler = Scheduler(self._pool, self._index, options, drafter)
         self._runner = Runner(executor)
         self._clock = clock
         self._deliver = deliver
@@ -104,41 +117,86 @@ class EngineLoop:
 
     def _run(self) -> None:
         try:
+            if self._tier is not None:
+                self._tier.start()
             while not (self._closing and self._scheduler.idle):
                 self._receive()
                 self._step()
+            if self._tier is not None:
+                self._tier.save_rest(_LAST_SAVES_S)
         except Exception as error:
             self._fail(error)
+        finally:
+            if self._tier is not None:
+                self._tier.close()
 
     def _receive(self) -> None:
         """Take in everything that has arrived; wait for something when there is nothing to run."""
-        if self._scheduler.idle:
-            try:
-                message = self._inbox.get(timeout=_QUIET_S)
-            except queue.Empty:
-                self._scheduler.check()
-                message = self._inbox.get()
-            self._handle(message)
+        if not self._scheduler.can_run and not (self._tier is not None and self._tier.has_arrived):
+            self._handle(self._wait())
         while not self._inbox.empty():
             self._handle(self._inbox.get())
+        if self._tier is not None:
+            for sequence_id in self._tier.land(self._clock()):
+                self._scheduler.let_go(sequence_id)
+
+    def _wait(self) -> _Message:
+        """The next message, and until it comes what only an engine with nothing to run has time for."""
+        self._save()
+        self.stats = self._stats()
+        if self._tier is not None and self._tier.fetching:
+            try:
+                return self._inbox.get(timeout=PATIENCE_S)
+            except queue.Empty:
+                return _Wake()
+        try:
+            return self._inbox.get(timeout=_QUIET_S)
+        except queue.Empty:
+            self._scheduler.check()
+            return self._inbox.get()
+
+    def _save(self) -> None:
+        """Copy blocks out for the disk, one at a time, as long as nobody comes."""
+        while self._tier is not None and self._tier.can_save and self._inbox.empty():
+            self._tier.save_one()
+
+    def _wake(self) -> None:
+        self._inbox.put(_Wake())
 
     def _handle(self, message: _Message) -> None:
         match message:
             case _Submit(sequence_id, work, now):
                 self._scheduler.add(sequence_id, work, now)
+                self._fetch(sequence_id, work)
             case _Cancel(sequence_ids):
+                self._drop(sequence_ids)
                 self._hand_out(self._scheduler.end(sequence_ids, "cancelled", self._clock()))
                 self._guard.forget(sequence_ids)
             case _Close():
                 self._closing = True
             case _Abort():
+                self._drop(self._scheduler.sequence_ids)
                 self._hand_out(self._scheduler.end(self._scheduler.sequence_ids, "cancelled", self._clock()))
+            case _Wake():
+                pass
+
+    def _fetch(self, sequence_id: int, work: Work) -> None:
+        """Let the sequence wait for what the disk has of its prompt; not one that has to compute all of it anyway."""
+        if self._tier is not None and work.prompt_logprobs is None:
+            table = BlockTable(self._pool, self._index, work.namespace)
+            if self._tier.fetch(sequence_id, table, work.prompt_ids, self._clock()):
+                self._scheduler.hold(sequence_id)
+
+    def _drop(self, sequence_ids: Iterable[int]) -> None:
+        if self._tier is not None:
+            for sequence_id in sequence_ids:
+                self._tier.drop(sequence_id)
 
     def _step(self) -> None:
         """Run one batch. Decide, compute, record: in this order, each in one place."""
         plan = self._scheduler.plan(self._clock())
         if not plan.chunks:
-            if not self._scheduler.idle:
+            if self._scheduler.can_run:
                 raise InvariantBroken("sequences are left and none of them can run")
             return
         results = None
@@ -151,9 +209,17 @@ class EngineLoop:
             self._hand_out(self._scheduler.commit(plan, results, self._clock()))
 
     def _hand_out(self, progress: list[Progress]) -> None:
-        self.stats = self._scheduler.stats()
+        self.stats = self._stats()
         if progress:
             self._deliver(progress)
+
+    def _stats(self) -> EngineStats:
+        stats = self._scheduler.stats()
+        if self._tier is None:
+            return stats
+        return replace(
+            stats, total_saved_blocks=self._tier.num_saved, total_fetched_blocks=self._tier.num_fetched
+        )
 
     def _fail(self, error: Exception) -> None:
         """Tell everybody who waits, and whoever comes later."""

@@ -69,6 +69,7 @@ class Scheduler:
         self._waiting: list[Sequence] = []  # most urgent first; they hold no blocks
         self._running: list[Sequence] = []  # earliest arrival first
         self._by_id: dict[int, Sequence] = {}
+        self._on_hold: set[int] = set()  # of the waiting ones
         self._in_flight: Plan | None = None
         self._num_steps = 0
         self._num_computed = 0
@@ -86,6 +87,11 @@ class Scheduler:
     def sequence_ids(self) -> list[int]:
         return list(self._by_id)
 
+    @property
+    def can_run(self) -> bool:
+        """Whether a plan would have anything in it."""
+        return len(self._by_id) > len(self._on_hold)
+
     def add(self, sequence_id: int, work: Work, now: float) -> None:
         """Let it wait for its turn. Its length was checked at the door."""
         table = BlockTable(self._pool, self._index, work.namespace)
@@ -93,8 +99,16 @@ class Scheduler:
         self._by_id[sequence_id] = sequence
         insort(self._waiting, sequence, key=self._urgency)
 
+    def hold(self, sequence_id: int) -> None:
+        """Its prompt's beginning is on its way from elsewhere: do not compute it until `let_go`."""
+        self._on_hold.add(sequence_id)
+
+    def let_go(self, sequence_id: int) -> None:
+        """What there was of its prompt has arrived; one that has ended is passed over."""
+        self._on_hold.discard(sequence_id)
+
     def plan(self, now: float) -> Plan:
-        """The next step. Empty only when no sequence is left."""
+        """The next step. Empty only when no sequence is left but those on hold."""
         if self._in_flight is not None:
             raise InvariantBroken("a step was planned while another is in flight")
         num_tokens: dict[Sequence, int] = {}
@@ -156,6 +170,8 @@ class Scheduler:
         check_accounts(self._pool, self._index, [sequence.table for sequence in self._running])
         if any(sequence.table.block_ids or sequence.num_computed for sequence in self._waiting):
             raise InvariantBroken("a waiting sequence holds blocks")
+        if not self._on_hold <= {sequence.id for sequence in self._waiting}:
+            raise InvariantBroken(f"sequences {sorted(self._on_hold)} are on hold, and not all of them wait")
         queued = sorted(sequence.id for sequence in [*self._waiting, *self._running])
         if queued != sorted(self._by_id):
             raise InvariantBroken(f"sequences {sorted(self._by_id)} are known, {queued} are queued")
@@ -178,7 +194,7 @@ class Scheduler:
             if budget == 0:
                 break
             if not sequence.running:
-                if not admitting:
+                if not admitting or sequence.id in self._on_hold:
                     continue
                 match = self._match(sequence)
                 if match.missed in being_computed:
@@ -316,6 +332,7 @@ class Scheduler:
         failure: str | None = None,
     ) -> Progress:
         del self._by_id[sequence.id]
+        self._on_hold.discard(sequence.id)
         if self._drafter is not None:
             self._drafter.ended(sequence)
         if sequence.running:

@@ -13,6 +13,7 @@ class EngineStats:
     held: in the table of a living sequence · cached: idle, but a later prompt may reuse it · blank: empty.
     drafted: guessed tokens that were run, accepted: those the model agreed with, by where the guess came from.
     Evicted are cached blocks that were taken for new contents; tails are those that were not full.
+    Saved were handed to the disk, fetched came back from it.
     """
 
     num_running: int = 0
@@ -29,5 +30,7 @@ class EngineStats:
     total_copied_blocks: int = 0
     total_evicted_tails: int = 0
     total_evicted_blocks: int = 0
+    total_saved_blocks: int = 0
+    total_fetched_blocks: int = 0
     total_drafted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)
     total_accepted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)

@@ -35,8 +35,8 @@ class BlockTable:
     def __init__(self, pool: BlockPool, index: PrefixIndex, namespace: str) -> None:
         self._pool = pool
         self._index = index
-        self._root = index.root(namespace)
-        self._tail = self._root  # the node of the last published block
+        self.root = index.root(namespace)
+        self._tail = self.root  # the node of the last published block
         self._num_tail_tokens = 0  # with which the first own block was published; 0: it was not
         self._encoded: list[bytes] = []  # the tokens of the first full blocks
         self.block_ids: list[int] = []
@@ -64,7 +64,7 @@ class BlockTable:
         num_whole = (len(token_ids) - 1) // BLOCK_TOKENS
         self._encode(token_ids)
         rest = token_blocks(token_ids[num_whole * BLOCK_TOKENS :])[0]
-        match = self._index.match(self._root, self._encoded[:num_whole], rest)
+        match = self._index.match(self.root, self._encoded[:num_whole], rest)
         if match.partial is not None and self.cost(match, len(token_ids)) > self._pool.num_free:
             # Source and copy are held at once: one block more than the sequence needs, which may be one too many.
             return Match(match.nodes, None, match.missed)
@@ -146,7 +146,7 @@ class BlockTable:
         self.block_ids = []
         self.num_published = 0
         self._num_tail_tokens = 0
-        self._tail = self._root
+        self._tail = self.root
 
     def _start_copy(self, partial: Partial) -> bool:
         """Hold source and target. False when no block is free for the target; nothing has changed."""

@@ -18,7 +18,7 @@ they never swap a block for its twin. Knows tokens and block ids; neither tensor
 
 import struct
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from halfline.errors import InvariantBroken
@@ -30,12 +30,12 @@ BLOCK_BYTES = BLOCK_TOKENS * TOKEN_BYTES
 
 
 class Node:
-    """Up to one block of tokens after one past. A namespace's root has neither parent nor tokens nor blocks.
+    """Up to one block of tokens after one past. A root has neither parent nor blocks, its namespace instead of tokens.
 
     `tokens` are at most BLOCK_BYTES; `block_ids` hold them, all with the same contents in these first places.
     """
 
-    __slots__ = ("block_ids", "children", "digest", "order", "parent", "tokens")
+    __slots__ = ("block_ids", "children", "name", "order", "parent", "tokens")
 
     def __init__(self, parent: "Node | None", tokens: bytes) -> None:
         self.parent = parent
@@ -43,7 +43,7 @@ class Node:
         self.block_ids: list[int] = []
         self.children: dict[bytes, Node] = {}
         self.order: list[bytes] = []  # the children's tokens, sorted
-        self.digest: bytes | None = None  # a memo of kv/digests.py; None until somebody asked
+        self.name: bytes | None = None  # a memo of kv/names.py; None until somebody asked
 
     @property
     def full(self) -> bool:
@@ -90,10 +90,12 @@ NO_MATCH = Match((), None, None)
 class PrefixIndex:
     """Finds blocks by the tokens they and their past contain.
 
-    `namespace` keeps apart what must never be shared (kv/namespace.py).
+    `namespace` keeps apart what must never be shared (kv/namespace.py). `on_new_block` is told of every full block
+    that nobody had published before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_new_block: Callable[[Node], None] = lambda node: None) -> None:
+        self._on_new_block = on_new_block
         self._roots: dict[str, Node] = {}  # one small object per namespace, kept for good
         self._by_block: dict[int, Node] = {}
 
@@ -114,7 +116,7 @@ class PrefixIndex:
     def root(self, namespace: str) -> Node:
         node = self._roots.get(namespace)
         if node is None:
-            node = self._roots[namespace] = Node(None, b"")
+            node = self._roots[namespace] = Node(None, namespace.encode("utf-8", "surrogatepass"))
         return node
 
     def match(self, start: Node, blocks: Sequence[bytes], rest: bytes) -> Match:
@@ -147,6 +149,8 @@ class PrefixIndex:
             insort(parent.order, tokens)
         node.block_ids.append(block_id)
         self._by_block[block_id] = node
+        if node.full and len(node.block_ids) == 1:
+            self._on_new_block(node)
         return node
 
     def forget(self, block_ids: Sequence[int]) -> None:
@@ -162,7 +166,7 @@ class PrefixIndex:
         listed: dict[int, Node] = {}
         num_listed = 0
         for root in self._roots.values():
-            if root.block_ids or root.parent is not None or root.tokens:
+            if root.block_ids or root.parent is not None:
                 raise InvariantBroken("a namespace's root has contents")
             for node in _below(root):
                 listed |= dict.fromkeys(node.block_ids, node)

@@ -56,6 +56,14 @@ class EngineState(Protocol):
     def total_evicted_blocks(self) -> int:
         """The same of full ones."""
 
+    @property
+    def total_saved_blocks(self) -> int:
+        """Handed to the disk."""
+
+    @property
+    def total_fetched_blocks(self) -> int:
+        """Back from the disk."""
+
 
 class Metrics:
     """Counts requests and completions, and shows the engine once `watch` was told where to look."""
@@ -142,6 +150,14 @@ class _EngineCollector(Collector):
         evictions.add_metric(("block",), state.total_evicted_blocks)
         evictions.add_metric(("tail",), state.total_evicted_tails)
         yield evictions
+        disk = CounterMetricFamily(
+            "halfline_kv_disk_blocks",
+            "KV blocks handed to the disk, and fetched from it.",
+            labels=("direction",),
+        )
+        disk.add_metric(("saved",), state.total_saved_blocks)
+        disk.add_metric(("fetched",), state.total_fetched_blocks)
+        yield disk
         yield CounterMetricFamily(
             "halfline_kv_copies",
             "KV blocks copied because a prompt shared only their beginning.",
