@@ -21,10 +21,6 @@ from halfline.engine.speculation.step_costs import StepCosts
 _MAX_ROWS = 64
 """Larger steps are bound by arithmetic, there a row costs what it costs alone: nothing is guessed."""
 
-_MARGIN = 2.0
-"""What a row has to gain for each part of time it costs. Measured on replayed answers: less gains a little more in all
-and loses more where it loses, more gains less."""
-
 _MAX_TENANTS = 64
 _RECENT_TOKENS = 1 << 12  # of each tenant's answers
 _RECENT_CONTEXT = 8  # tokens of the prompt kept before an answer: enough to recognise the place
@@ -77,11 +73,16 @@ class Speculation:
 
         The step without drafts gives `num_tokens`. Chances fall along a guess, so what is taken is its beginning.
         """
+        if not guesses or not self._costs.known:
+            return {}
         offers = [(chance, sequence) for sequence, guess in guesses.items() for chance in guess.chances]
         offers.sort(key=_chance, reverse=True)
         lengths: dict[Sequence, int] = {}
         for chance, sequence in offers[:num_spare_rows]:
-            if chance * self._costs.ms(num_rows) <= _MARGIN * self._costs.slope_ms * num_tokens:
+            break_even = self._costs.slope_ms * num_tokens / self._costs.ms(num_rows)
+            # Not at the break-even itself, where drafts gain nothing and lose as often as they win: at twice that
+            # where rows are cheap, and short of certainty where they are dear.
+            if chance <= break_even * (2 - break_even):
                 break
             lengths[sequence] = lengths.get(sequence, 0) + 1
             num_rows += 1

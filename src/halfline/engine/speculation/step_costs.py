@@ -19,6 +19,10 @@ class StepCosts:
         self.slope_ms = 0.0
         self._mean_rows = self._mean_ms = 0.0
 
+    @property
+    def known(self) -> bool:
+        return self._mean_ms > 0
+
     def ms(self, num_rows: int) -> float:
         """Expected time of a step; 0 as long as nothing is known."""
         return self._mean_ms + self.slope_ms * (num_rows - self._mean_rows)
