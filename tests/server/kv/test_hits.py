@@ -1,0 +1,181 @@
+"""With the real model: whatever is reused, copied or fetched from disk, logits are bitwise those of a cold start.
+
+Prompts are pieces of halfline's own sources, of exactly k blocks and one token more or less. Each is asked for cold in
+a namespace of its own, then after another prompt with the same beginning, then again.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import halfline
+from halfline.engine.handle import EngineHandle
+from halfline.engine.options import EngineOptions
+from halfline.engine.sequence import Work
+from halfline.kv.disk_store import DiskStore
+from halfline.model.executor import BLOCK_TOKENS
+from halfline.model.load import open_checkpoint
+from halfline.native.executor import NativeExecutor
+from halfline.request import SamplingParams
+from halfline.sampling.reader import Reader
+from halfline.sampling.sampler import Row, Sampler, Scored
+from halfline.text.detokenizer import Detokenizer
+from halfline.text.tokenizer import Tokenizer
+
+NEW_TOKENS = 2
+SCOPE = b"s" * 32
+
+
+class Recorder(Sampler):
+    """Remembers the very bits of all logits it was shown."""
+
+    def __init__(self, prompt_ids: list[int]) -> None:
+        super().__init__(SamplingParams(), prompt_ids)
+        self.seen: list[bytes] = []
+
+    def sample(self, logits: Row) -> Scored:
+        self.seen.append(blake2b(logits.tobytes(), digest_size=16).digest())
+        return super().sample(logits)
+
+
+@dataclass(frozen=True)
+class Answer:
+    token_ids: tuple[int, ...]
+    logits: tuple[bytes, ...]
+    num_reused: int
+
+    @property
+    def said(self) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        return self.token_ids, self.logits
+
+
+class Model:
+    """The embedded model in one engine after the other, and the sources as tokens."""
+
+    def __init__(self, path: Path) -> None:
+        with closing(open_checkpoint(path)) as checkpoint:
+            self.executor = NativeExecutor(checkpoint, num_blocks=96)
+            self.tokenizer = Tokenizer(checkpoint.vocab)
+        sources = sorted(Path(halfline.__file__).parent.rglob("*.py"))
+        text = "".join(path.read_text(encoding="utf-8") for path in sources)
+        self.token_ids = self.tokenizer.encode(text[:400_000])
+        self.engine = self.new_engine()
+
+    def new_engine(self, disk: DiskStore | None = None) -> EngineHandle:
+        self.engine = EngineHandle(self.executor, EngineOptions(step_tokens=64, max_num_seqs=16), disk=disk)
+        self.engine.start()
+        return self.engine
+
+    def piece(self, random: Random, length: int) -> list[int]:
+        start = random.randrange(len(self.token_ids) - length)
+        return list(self.token_ids[start : start + length])
+
+    def ask(self, *prompts: list[int], namespace: str, new_tokens: int = NEW_TOKENS) -> list[Answer]:
+        """All at once, in one batch if they fit."""
+        return asyncio.run(self._ask(prompts, namespace, new_tokens))
+
+    async def _ask(self, prompts: tuple[list[int], ...], namespace: str, new_tokens: int) -> list[Answer]:
+        samplers = [Recorder(prompt) for prompt in prompts]
+        generation = self.engine.submit(
+            [
+                Work(
+                    prompt_ids=tuple(prompt),
+                    max_new_tokens=new_tokens,
+                    sampler=sampler,
+                    reader=Reader(Detokenizer(self.tokenizer)),
+                    stop_token_ids=frozenset(),
+                    namespace=namespace,
+                )
+                for prompt, sampler in zip(prompts, samplers, strict=True)
+            ]
+        )
+        token_ids: list[list[int]] = [[] for _ in prompts]
+        async for position, progress in generation:
+            token_ids[position] += [token.token_id for token in progress.piece.tokens]
+        return [
+            Answer(tuple(ids), tuple(sampler.seen), generation.outcomes[position].stats.num_reused)
+            for position, (ids, sampler) in enumerate(zip(token_ids, samplers, strict=True))
+        ]
+
+
+@pytest.fixture(scope="module")
+def model(embedded_model: Path) -> Iterator[Model]:
+    model = Model(embedded_model)
+    yield model
+    model.engine.close(0.0)
+    assert model.engine.failure is None
+
+
+def check_hits(model: Model, seeds: range, max_blocks: int) -> None:
+    for seed in seeds:
+        random = Random(seed)
+        length = max(2, random.randint(1, max_blocks) * BLOCK_TOKENS + seed % 3 - 1)
+        prompt = model.piece(random, length)
+        (cold,) = model.ask(prompt, namespace=f"cold {seed}")
+        assert cold.num_reused == 0
+        cut = random.randint(1, length - 1)
+        other = prompt[:cut] + model.piece(random, length)[: length - cut]
+        model.ask(other, namespace="warm", new_tokens=1)
+        (parted,) = model.ask(prompt, namespace="warm")
+        assert parted.num_reused >= cut, "everything up to the first token that differs"
+        assert parted.said == cold.said
+        (again,) = model.ask(prompt, namespace="warm")
+        assert again.num_reused == length - 1
+        assert again.said == cold.said
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_hit_says_bitwise_what_a_cold_start_says(model: Model, part: int) -> None:
+    check_hits(model, range(25 * part, 25 * part + 25), max_blocks=4)
+    assert model.engine.stats().total_copied_blocks > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(10))
+def test_five_hundred_hits_say_bitwise_what_a_cold_start_says(model: Model, part: int) -> None:
+    check_hits(model, range(1000 + 50 * part, 1050 + 50 * part), max_blocks=24)
+
+
+def test_siblings_that_share_one_prefill_say_what_each_says_alone(model: Model) -> None:
+    random = Random(7)
+    prompt = model.piece(random, 39)
+    others = [prompt[:cut] + model.piece(random, 39 - cut) for cut in (3, 20, 35)]
+    prompts = [prompt, prompt, *others, prompt]
+    together = model.ask(*prompts, namespace="together", new_tokens=20)
+    assert sum(answer.num_reused for answer in together) >= 2 * 38
+    for position, asked in enumerate(prompts):
+        (cold,) = model.ask(asked, namespace=f"sibling {position}", new_tokens=20)
+        assert together[position].said == cold.said
+
+
+def test_a_prompt_that_continues_a_generated_text_hits_it_bitwise(model: Model) -> None:
+    prompt = model.piece(Random(8), 30)
+    (first,) = model.ask(prompt, namespace="talk", new_tokens=25)
+    longer = [*prompt, *first.token_ids]
+    (warm,) = model.ask([*longer, *prompt[:3]], namespace="talk")
+    (cold,) = model.ask([*longer, *prompt[:3]], namespace="cold talk")
+    assert warm.num_reused == len(longer) - 1, "the last generated token was never run"
+    assert warm.said == cold.said
+
+
+def test_blocks_from_disk_say_bitwise_what_was_computed(model: Model, tmp_path: Path) -> None:
+    prompts = [model.piece(Random(seed), 80 + seed) for seed in range(6)]
+    model.engine.close(0.0)
+    engine = model.new_engine(DiskStore(tmp_path, SCOPE, 1 << 30))
+    cold = [model.ask(prompt, namespace="me")[0] for prompt in prompts]
+    engine.close(0.0)
+    engine = model.new_engine(DiskStore(tmp_path, SCOPE, 1 << 30))
+    for prompt, before in zip(prompts, cold, strict=True):
+        (warm,) = model.ask(prompt, namespace="me")
+        assert len(prompt) - warm.num_reused <= BLOCK_TOKENS
+        assert warm.said == before.said
+    assert engine.stats().total_fetched_blocks == sum((len(prompt) - 1) // BLOCK_TOKENS for prompt in prompts)
+    engine.close(0.0)
+    model.new_engine()
