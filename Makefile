@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install native native-arm64 serve test nightly check bench clean
+.PHONY: install native native-arm64 serve test nightly check sanitize bench clean
 
 # The package with everything its tests need.
 install: .venv/tests-installed
@@ -33,6 +33,36 @@ native-arm64:
 	qemu-aarch64-static build/arm64/there > build/arm64/there.txt
 	diff build/arm64/here.txt build/arm64/there.txt
 
+# The kernels, the thread team and the engine without Python, under the compiler's sanitizers. Races do not depend on the
+# instruction path, so the thread sanitizer gets the portable one alone.
+CSRC := src/halfline/native/csrc
+SANITIZED := engine pack team isa_portable sanitize_test
+ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
+ADDRESSED := $(SANITIZED) isa_avx2 isa_avx512vnni
+X86 := -DHALFLINE_X86
+else
+ADDRESSED := $(SANITIZED)
+endif
+SANITIZE_FLAGS := -std=c++20 -g -O1 -ffp-contract=off -fno-math-errno -fno-omit-frame-pointer -I$(CSRC) -pthread
+vpath %.cpp $(CSRC) $(CSRC)/kernels tests/native
+
+sanitize: build/sanitize/address/sanitize_test build/sanitize/thread/sanitize_test
+	ASAN_OPTIONS=detect_leaks=0 build/sanitize/address/sanitize_test
+	build/sanitize/thread/sanitize_test quick
+
+build/sanitize/address/sanitize_test: $(ADDRESSED:%=build/sanitize/address/%.o)
+	$(CXX) -fsanitize=address,undefined -pthread $^ -o $@
+build/sanitize/thread/sanitize_test: $(SANITIZED:%=build/sanitize/thread/%.o)
+	$(CXX) -fsanitize=thread -pthread $^ -o $@
+build/sanitize/address/%.o: %.cpp $(wildcard $(CSRC)/*.hpp $(CSRC)/kernels/*.hpp)
+	@mkdir -p $(@D)
+	$(CXX) $(SANITIZE_FLAGS) $(X86) $(ISA) -fsanitize=address,undefined -fno-sanitize-recover=all -c $< -o $@
+build/sanitize/thread/%.o: %.cpp $(wildcard $(CSRC)/*.hpp $(CSRC)/kernels/*.hpp)
+	@mkdir -p $(@D)
+	$(CXX) $(SANITIZE_FLAGS) -fsanitize=thread -c $< -o $@
+build/sanitize/address/isa_avx2.o: ISA := -mavx2 -mfma -mf16c
+build/sanitize/address/isa_avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -w
+
 # Only the base install: a user who serves needs neither torch nor a test runner.
 serve: .venv/installed
 	$(BIN)/halfline serve
@@ -52,7 +82,7 @@ check: install
 	$(BIN)/pytest tests/pure -q
 
 bench: install
-	$(BIN)/halfline bench
+	$(BIN)/halfline bench engine
 
 clean:
 	rm -rf .venv build dist
