@@ -49,6 +49,22 @@ def as_multiplied(x: np.ndarray, format: TensorFormat) -> np.ndarray:
     return (quants.astype(np.float64) * (amax / np.float32(127) * live)).reshape(x.shape)
 
 
+def as_refined(x: np.ndarray, format: TensorFormat) -> np.ndarray:
+    """The same with a second term: what the first left over, in int8 with a scale of its own."""
+    first = as_multiplied(x, format)
+    return first + as_multiplied((x - first).astype(np.float32), format)
+
+
+def run_linear(
+    isa: str, tensor: Tensor, x: np.ndarray, refined: np.ndarray | tuple[int, ...] = ()
+) -> np.ndarray:
+    outputs = np.full((len(x), tensor.shape[0]), np.nan, dtype=np.float32)
+    rows = np.array(refined, dtype=np.int32)
+    data = np.ascontiguousarray(tensor.data)
+    _native.linear_alone(isa, tensor.format.value, tensor.shape[1], data, x, rows, outputs)
+    return outputs
+
+
 @pytest.mark.parametrize("format", TensorFormat)
 def test_a_linear_equals_float64_for_every_number_of_rows(format: TensorFormat, isa: str) -> None:
     generator = np.random.default_rng(format.value)
@@ -58,11 +74,28 @@ def test_a_linear_equals_float64_for_every_number_of_rows(format: TensorFormat, 
     for num_rows in (*range(1, 14), 33):
         x = generator.standard_normal((num_rows, cols)).astype(np.float32)
         x[0, :32] = 0.0  # a block without any magnitude
-        outputs = np.full((num_rows, 75), np.nan, dtype=np.float32)
-        _native.linear_alone(isa, format.value, cols, np.ascontiguousarray(tensor.data), x, outputs)
+        outputs = run_linear(isa, tensor, x)
         multiplied = as_multiplied(x, format)
         size = np.abs(multiplied) @ np.abs(weights).T
         assert np.max(np.abs(outputs - multiplied @ weights.T) / size) < 1e-6
+
+
+@pytest.mark.parametrize("format", [format for format in TensorFormat if format not in FLOATS])
+def test_refined_rows_are_multiplied_in_two_terms_and_no_others(format: TensorFormat, isa: str) -> None:
+    generator = np.random.default_rng(format.value)
+    tensor = random_tensor(format, 75, 512, generator)
+    weights = dequantize(tensor).astype(np.float64)
+    for num_rows in (1, 2, 5, 8, 33):
+        x = generator.standard_normal((num_rows, 512)).astype(np.float32)
+        x[0, :32] = 0.0
+        refined = generator.permutation(num_rows)[: generator.integers(1, num_rows + 1)]
+        outputs, plain = run_linear(isa, tensor, x, refined), run_linear(isa, tensor, x)
+        multiplied = as_refined(x[refined], format)
+        size = np.abs(multiplied) @ np.abs(weights).T
+        assert np.max(np.abs(outputs[refined] - multiplied @ weights.T) / size) < 1e-6
+        assert np.max(np.abs(multiplied - x[refined])) < 2e-4  # and that is close to the exact product
+        others = np.setdiff1d(np.arange(num_rows), refined)
+        np.testing.assert_array_equal(outputs[others], plain[others])
 
 
 @pytest.mark.parametrize("format", TensorFormat)
@@ -79,8 +112,7 @@ def test_extreme_activations_and_quants_do_not_saturate(format: TensorFormat, is
     weights = dequantize(tensor).astype(np.float64)
     for sign in (1.0, -1.0):
         x = np.full((7, 256), sign, dtype=np.float32)
-        outputs = np.empty((7, 32), dtype=np.float32)
-        _native.linear_alone(isa, format.value, 256, data, x, outputs)
+        outputs = run_linear(isa, tensor, x)
         multiplied = as_multiplied(x, format)
         size = np.abs(multiplied) @ np.abs(weights).T
         assert np.max(np.abs(outputs - multiplied @ weights.T) / size) < 1e-6
@@ -91,10 +123,6 @@ def test_a_linear_is_bitwise_the_same_on_every_instruction_path(format: TensorFo
     generator = np.random.default_rng(2)
     tensor = random_tensor(format, 40, 256, generator)
     x = generator.standard_normal((9, 256)).astype(np.float32)
-    results = []
-    for isa in _native.available_isas():
-        outputs = np.empty((9, 40), dtype=np.float32)
-        _native.linear_alone(isa, format.value, 256, np.ascontiguousarray(tensor.data), x, outputs)
-        results.append(outputs)
+    results = [run_linear(isa, tensor, x, (0, 7, 8)) for isa in _native.available_isas()]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)

@@ -13,9 +13,13 @@ def linear_alone(
     cols: int,
     file: NDArray[uint8],
     inputs: NDArray[float32],
+    refined: NDArray[int32],
     outputs: NDArray[float32],
 ) -> None:
-    """outputs [tokens, rows] = inputs [tokens, cols] times the matrix [rows, cols]: for tests."""
+    """outputs [tokens, rows] = inputs [tokens, cols] times the matrix [rows, cols]: for tests.
+
+    The tokens of `refined` are multiplied in two int8 terms.
+    """
 
 def read_bytes_per_s(num_bytes: int, num_threads: int, seconds: float, /) -> float: ...
 def int8_ops_per_s(isa: str, num_threads: int, seconds: float, /) -> float: ...

@@ -59,7 +59,8 @@ bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_place
 }
 
 // One linear on its own, without bias: what tests hold against float64.
-void linear_alone(const std::string& isa, int format, int cols, ByteTable file, Floats inputs, Floats outputs) {
+void linear_alone(const std::string& isa, int format, int cols, ByteTable file, Floats inputs, Int32s refined,
+                  Floats outputs) {
   PackedMatrix matrix = packed_shape(static_cast<Format>(format), static_cast<int>(file.shape(0)), cols);
   const Memory packed(static_cast<std::size_t>(matrix.panels) * matrix.panel_bytes);
   pack_panels(matrix, file.data(), 0, matrix.panels, packed.as<std::uint8_t>());
@@ -67,14 +68,20 @@ void linear_alone(const std::string& isa, int format, int cols, ByteTable file, 
 
   const Kernels& kernels = kernels_of(isa_named(isa));
   const int rows = static_cast<int>(inputs.shape(0));
-  const Memory quants(quant_rows_bytes(rows, cols));
-  const QuantRows quant = quant_rows(quants, rows, cols);
-  for (int row = 0; matrix.quantised() && row < rows; ++row) {
-    kernels.quantise(inputs.data() + std::int64_t{row} * cols, cols, row, rows, quant);
+  const int num_refined = static_cast<int>(refined.size()), terms = rows + num_refined;
+  const Memory quants(quant_rows_bytes(terms, cols));
+  const QuantRows quant = quant_rows(quants, terms, cols);
+  if (matrix.quantised()) {
+    const auto input = [&](int row) { return inputs.data() + std::int64_t{row} * cols; };
+    for (int row = 0; row < rows; ++row) kernels.quantise(input(row), cols, row, terms, quant);
+    for (int i = 0; i < num_refined; ++i) {
+      kernels.quantise_rest(input(refined.data()[i]), cols, rows + i, terms, quant);
+    }
   }
   const Memory scratch(static_cast<std::size_t>(linear_scratch_bytes(cols)));
-  kernels.linear({&matrix, nullptr, rows, inputs.data(), cols, quant, outputs.data(), matrix.rows, false, 1.0f}, 0,
-                 matrix.panels, scratch.as<std::uint8_t>());
+  kernels.linear({&matrix, nullptr, rows, inputs.data(), cols, quant, outputs.data(), matrix.rows, false, 1.0f,
+                  refined.data(), num_refined},
+                 0, matrix.panels, scratch.as<std::uint8_t>());
 }
 
 }  // namespace

@@ -97,6 +97,7 @@ class Engine {
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
     std::int32_t window;
   };
+  struct Slab;
   // Buffers that grow with the rows of a batch, and slabs that do not. See engine.cpp.
   struct Buffers;
 
@@ -110,9 +111,10 @@ class Engine {
   void reserve(int rows);
   void forward(const BatchView& batch, float* logits, float* hidden, int worker);
   void embed(const BatchView& batch);
-  void project_qkv(const Layer& layer, int index, int first, int count, int worker);
-  void attend(const Layer& layer, int index, const BatchView& batch, int first, int count, int worker);
-  void feed_forward(const Layer& layer, int first, int count, int worker);
+  void project_qkv(const Layer& layer, int index, const Slab& slab, int worker);
+  void attend(const Layer& layer, int index, const BatchView& batch, const Slab& slab, int worker);
+  void feed_forward(const Layer& layer, const Slab& slab, int worker);
+  void quantise(const Slab& slab, const float* x, int n, int row, const QuantRows& quant) const;
   void linears(const LinearJob* jobs, int num_jobs, int worker);
   void finish(const BatchView& batch, float* logits, float* hidden, int worker);
 

@@ -16,6 +16,9 @@ namespace halfline {
 //   quants [block][h][32] · scales [block][h] · scaled_sums [block][h] · negated_sums [block][h][2]
 // where scaled_sum = scale * sum of the block's quants, negated_sums = minus the sums of the whole block and of its
 // first half.
+//
+// A refined row has a second term, what the first left over, quantised alike: x = s1 * q1 + s2 * q2 to about 15 bits.
+// Second terms are rows of their own behind all first terms, and their products are added to those of the first.
 struct QuantRows {
   std::int8_t* quants;
   float* scales;
@@ -34,6 +37,9 @@ struct LinearJob {
   std::int64_t output_stride;
   bool accumulate;       // output += residual_scale * y instead of output = y
   float residual_scale;
+  // Rows with a second term, in any order: the rows behind `rows` in quant.
+  const std::int32_t* refined = nullptr;
+  int num_refined = 0;
 };
 
 struct NormWeights {
@@ -78,6 +84,8 @@ struct Kernels {
   void (*norm)(const float* x, const NormWeights& weights, int n, float* output);
   // Row `row` of `num_rows`, `n` a multiple of 32.
   void (*quantise)(const float* x, int n, int row, int num_rows, const QuantRows& output);
+  // The second term of the same x.
+  void (*quantise_rest)(const float* x, int n, int row, int num_rows, const QuantRows& output);
   // output = silu(gate) * up, n a multiple of 16; output may be gate.
   void (*gate)(const float* gate, const float* up, int n, float* output);
   void (*gelu)(const float* x, int n, float* output);

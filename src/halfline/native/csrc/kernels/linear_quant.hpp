@@ -32,30 +32,52 @@ inline Vec nearest(Vec x) {
   return (x + shift) - shift;
 }
 
-inline void quantise_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
+// One block in int8.
+struct QuantBlock {
+  Vec first, second;   // whole numbers within [-127, 127]
+  float scale;
+};
+
+inline QuantBlock quantise_block(Vec low, Vec high) {
+  const float amax = largest(max(abs(low), abs(high)));
+  // Below this 127 / amax overflows; such a block is zero.
+  const bool vanishes = !(amax > 1e-30f);
+  const Vec inverse = Vec::set(vanishes ? 0.0f : 127.0f / amax);
+  return {nearest(low * inverse), nearest(high * inverse), vanishes ? 0.0f : amax / 127.0f};
+}
+
+// block_of(low, high) is what one block of x is to be kept as.
+template <class F>
+inline void quantise_with(const float* x, int n, int row, int num_rows, const QuantRows& output, F&& block_of) {
   const int blocks = n / kBlockValues;
   const int first_row = row - row % kTileRows;
   const int height = num_rows - first_row < kTileRows ? num_rows - first_row : kTileRows;
   for (int block = 0; block < blocks; ++block) {
-    const Vec low = Vec::load(x + block * kBlockValues), high = Vec::load(x + block * kBlockValues + 16);
-    const float amax = largest(max(abs(low), abs(high)));
-    // Below this 127 / amax overflows; such a block is zero.
-    const bool vanishes = !(amax > 1e-30f);
-    const float scale = vanishes ? 0.0f : amax / 127.0f;
-    const Vec inverse = Vec::set(vanishes ? 0.0f : 127.0f / amax);
-
+    const QuantBlock kept =
+        block_of(Vec::load(x + block * kBlockValues), Vec::load(x + block * kBlockValues + 16));
     const std::int64_t at = std::int64_t{first_row} * blocks + std::int64_t{block} * height + (row - first_row);
     std::int8_t* quants = output.quants + at * kBlockValues;
-    const Vec first = nearest(low * inverse), second = nearest(high * inverse);
-    first.store_i8(quants);
-    second.store_i8(quants + 16);
+    kept.first.store_i8(quants);
+    kept.second.store_i8(quants + 16);
     // Sums of whole numbers this small are exact.
-    const float first_sum = sum(first), whole_sum = sum(first + second);
-    output.scales[at] = scale;
-    output.scaled_sums[at] = scale * whole_sum;
+    const float first_sum = sum(kept.first), whole_sum = sum(kept.first + kept.second);
+    output.scales[at] = kept.scale;
+    output.scaled_sums[at] = kept.scale * whole_sum;
     output.negated_sums[at * 2] = -static_cast<std::int32_t>(whole_sum);
     output.negated_sums[at * 2 + 1] = -static_cast<std::int32_t>(first_sum);
   }
+}
+
+inline void quantise_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
+  quantise_with(x, n, row, num_rows, output, quantise_block);
+}
+
+inline void quantise_rest_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
+  quantise_with(x, n, row, num_rows, output, [](Vec low, Vec high) {
+    const QuantBlock kept = quantise_block(low, high);
+    const Vec scale = Vec::set(kept.scale);
+    return quantise_block(fnma(scale, kept.first, low), fnma(scale, kept.second, high));
+  });
 }
 
 // ---- Weights --------------------------------------------------------------------------------------------------
@@ -189,19 +211,24 @@ inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, V
   }
 }
 
-// Bias, residual and the cut at the last panel: shared by all linears.
+// Bias, residual and the cut at the last panel: shared by all linears. A second term finds the first one's result in
+// the output, since rows are written in order.
 inline void write_sums(const LinearJob& job, int panel, int row, Vec sums) {
-  if (job.bias) sums = sums + Vec::load(job.bias + panel * kPanelRows);
+  const bool second = row >= job.rows;
+  if (second) row = job.refined[row - job.rows];
+  if (job.bias && !second) sums = sums + Vec::load(job.bias + panel * kPanelRows);
   float* output = job.output + row * job.output_stride + std::int64_t{panel} * kPanelRows;
   const int count = job.weights->rows - panel * kPanelRows;
+  const bool adds = job.accumulate || second;
+  const Vec scale = Vec::set(job.accumulate ? job.residual_scale : 1.0f);
   if (count >= kPanelRows) {
-    if (job.accumulate) sums = fma(Vec::set(job.residual_scale), sums, Vec::load(output));
+    if (adds) sums = fma(scale, sums, Vec::load(output));
     sums.store(output);
   } else {
     float last[kPanelRows] = {};
-    if (job.accumulate) {
+    if (adds) {
       for (int i = 0; i < count; ++i) last[i] = output[i];
-      sums = fma(Vec::set(job.residual_scale), sums, Vec::load(last));
+      sums = fma(scale, sums, Vec::load(last));
     }
     sums.store_first(output, count);
   }
@@ -220,15 +247,16 @@ template <class Format>
 void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
   const PackedMatrix& weights = *job.weights;
   const int blocks = weights.cols / kBlockValues;
+  const int num_rows = job.rows + job.num_refined;
   const auto packed = [&](int panel) {
     const std::uint8_t* p = weights.data + panel * weights.panel_bytes;
     return PackedPanel<Format>{p, p + weights.scales_offset};
   };
   // Few rows: stream the panels as they lie.
-  if (job.rows <= kTileRows) {
+  if (num_rows <= kTileRows) {
     for (int panel = begin; panel < end; ++panel) {
       const PackedPanel<Format> source = packed(panel);
-      with_count<kTileRows>(job.rows, [&](auto rows) {
+      with_count<kTileRows>(num_rows, [&](auto rows) {
         quant_tile_out<Format, 1, decltype(rows)::value>(job, &source, panel, 0, blocks);
       });
     }
@@ -243,11 +271,11 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
     with_count<kTilePanels>(count, [&](auto panels) {
       constexpr int num_panels = decltype(panels)::value;
       int row = 0;
-      for (; row + kTileRows <= job.rows; row += kTileRows) {
+      for (; row + kTileRows <= num_rows; row += kTileRows) {
         quant_tile_out<Format, num_panels, kTileRows>(job, unpacked, panel, row, blocks);
       }
-      if (row == job.rows) return;
-      with_count<kTileRows>(job.rows - row, [&](auto rows) {
+      if (row == num_rows) return;
+      with_count<kTileRows>(num_rows - row, [&](auto rows) {
         quant_tile_out<Format, num_panels, decltype(rows)::value>(job, unpacked, panel, row, blocks);
       });
     });
