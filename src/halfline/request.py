@@ -11,7 +11,12 @@ from typing import Literal
 
 from halfline.errors import BadRequest
 
-FinishReason = Literal["stop", "length", "cancelled", "failed"]
+FinishReason = Literal["stop", "length", "cancelled", "superseded", "shed", "failed"]
+"""How a choice ended: by itself, at its limit, called off, replaced by a newer request of the same identity, given up
+under overload, or lost."""
+
+Priority = Literal["interactive", "batch", "idle"]
+"""Somebody waits for it; somebody wants it; it is welcome if there is nothing else to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +79,24 @@ class Document:
     path: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose cursor, in which document: of two requests with the same identity only the newer one is wanted (C4)."""
+
+    tenant: str
+    user: str
+    path: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
     """One completion asked for, whichever dialect it came in.
 
     `prompt` decides the mode. Text or token ids are *raw*: no window, no post-processing, too long is an
     error. A `Document` is *editor* mode: any length, the server owns the window and trims the answer.
+
+    `user` is one of the tenant's users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
+    it before others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
     """
 
     id: str
@@ -89,6 +106,10 @@ class CompletionRequest:
     num_choices: int = 1
     echo: bool = False
     tenant: str = "local"
+    user: str = ""
+    priority: Priority = "interactive"
+    deadline_ms: int | None = None
+    identity: Identity | None = None
 
     def __post_init__(self) -> None:
         _require("max_tokens", self.max_tokens, 0, 2**31 - 1)
@@ -133,7 +154,8 @@ class Receipt:
     """Where the milliseconds and tokens of one request went (C11).
 
     `num_prompt_tokens` is the prompt actually used, `num_reused_tokens` those of it whose KV this request
-    did not compute.
+    did not compute. `coalesced_with` is the request that computed the answer of this one, which was the same; None:
+    it was computed for this one.
     """
 
     request_id: str
@@ -146,6 +168,7 @@ class Receipt:
     decode_ms: float
     total_ms: float
     finish_reasons: tuple[FinishReason, ...]
+    coalesced_with: str | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)
 
 

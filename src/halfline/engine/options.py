@@ -12,11 +12,20 @@ class EngineOptions:
     """Most rows of one step, and so how long a running sequence waits for its next token while others' prompts
     are being computed."""
 
+    step_ms: float = 30.0
+    """Most milliseconds a step should take while others wait beside its own prompt, or when it computes batch work.
+    How many rows of a prompt that allows is learned from the steps that ran."""
+
+    patience_s: float = 5.0
+    """Seconds of waiting that lift a request one class, from idle to batch to interactive, and then before everybody
+    who comes later."""
+
     max_num_seqs: int = 256
     """Most sequences that run at once; not more than `step_tokens`, or one could miss its turn."""
 
     max_waiting: int = 1024
-    """Most sequences that wait for their turn; more are refused with 429."""
+    """Most sequences that wait for their turn; more are refused with 429. From a quarter of it on, idle work is refused
+    and ended; from half of it on, editor windows are half as long."""
 
     speculation: Literal["auto", "off"] = "auto"
     """Whether to guess next tokens from text seen before and check several in one step, where that is measured to be
@@ -29,6 +38,9 @@ class EngineOptions:
         for name in ("step_tokens", "max_num_seqs", "max_waiting", "max_draft_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
+        for name, value in (("step_ms", self.step_ms), ("patience_s", self.patience_s)):
+            if not value > 0.0:
+                raise ValueError(f"{name} is {value}, it must be more than 0")
         if self.step_tokens < self.max_num_seqs:
             raise ValueError(
                 f"step_tokens ({self.step_tokens}) is less than max_num_seqs ({self.max_num_seqs}):"

@@ -53,10 +53,14 @@ def next_chunk(sequence: Sequence, num_tokens: int, draft: Draft | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step; empty when nothing can run. `planned_at` is the clock's time, in seconds."""
+    """One step; empty when nothing can run. `planned_at` is the clock's time, in seconds.
+
+    `yields`: nobody waits for anything in it, so it is stopped and forgotten when somebody comes.
+    """
 
     chunks: tuple[Chunk, ...]
     planned_at: float
+    yields: bool = False
 
     @property
     def copies(self) -> list[BlockCopy]:
@@ -67,6 +71,13 @@ class Plan:
     @property
     def num_rows(self) -> int:
         return sum(chunk.num_rows for chunk in self.chunks)
+
+    @property
+    def mean_place(self) -> float:
+        """Places before a row, on average. Only for a plan with chunks."""
+        return (
+            sum(chunk.num_rows * (chunk.start + chunk.num_rows / 2) for chunk in self.chunks) / self.num_rows
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,15 @@
 
 There is no prefill phase and no decode phase: a sequence has pending tokens, a step has a budget. Each plan
 gives every sequence that decodes its one token, and spends the rest of the budget on prompts, most urgent
-first. Urgency is the number of pending tokens, plus one step's budget for every step that had begun when the
-sequence arrived: short prompts overtake long ones, but a long one only for as many steps as it would itself take.
+first (engine/urgency.py). The budget is one of rows and, while somebody waits, one of time (engine/step_budget.py).
+Idle work pauses as long as there is anything interactive.
 
-Blocks run out only while output grows. Then the latest arrival is preempted: its blocks go back, it waits, and
-what the index still knows of it is reused when it returns. The oldest running sequence can always take blocks
-from all others and fits alone (`max_sequence_tokens` is enforced at the door), so something always advances.
+One that does not fit is passed by those that do, until it has matured: then nobody passes it.
+
+Blocks run out while output grows, or when somebody more urgent comes. Then the least urgent class, and in it the latest
+arrival, is preempted: its blocks go back, it waits, and what the index still knows of it is reused when it returns. The
+most urgent running sequence can always take blocks from all others and fits alone (`max_sequence_tokens` is enforced at
+the door), so something always advances.
 
 Drafts come last, in what is left of the budget and of the free blocks: they displace nobody. Their rows are only ever
 a question: what is appended was sampled as if there were no drafts, what is published was computed from it.
@@ -17,21 +20,28 @@ Knows no hashes, tensors, text or clocks: times are passed in.
 
 from bisect import insort
 from collections.abc import Iterable, Mapping
-from heapq import merge
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
+from halfline.engine.admission import Admission
 from halfline.engine.options import EngineOptions
 from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
 from halfline.engine.sequence import Progress, Sequence, Work
 from halfline.engine.speculation.draft import Draft, DraftCounts
 from halfline.engine.stats import EngineStats
+from halfline.engine.step_budget import StepBudget
+from halfline.engine.urgency import IDLE, Urgency
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
 from halfline.kv.prefix_index import NO_MATCH, Match, PrefixIndex
+from halfline.model.executor import BLOCK_TOKENS
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
+
+_MAX_PASSED = 16
+"""Most sequences that do not fit and are passed by others in one plan: finding out costs a look-up each."""
 
 
 class Drafter(Protocol):
@@ -66,7 +76,10 @@ class Scheduler:
         self._index = index
         self._options = options
         self._drafter = drafter
-        self._waiting: list[Sequence] = []  # most urgent first; they hold no blocks
+        self._admission = Admission(pool, options.max_num_seqs)
+        self._urgency = Urgency(options.patience_s, options.step_tokens)
+        self._budget = StepBudget(options.step_ms)
+        self._waiting: list[Sequence] = []  # they hold no blocks
         self._running: list[Sequence] = []  # earliest arrival first
         self._by_id: dict[int, Sequence] = {}
         self._on_hold: set[int] = set()  # of the waiting ones
@@ -97,7 +110,8 @@ class Scheduler:
         table = BlockTable(self._pool, self._index, work.namespace)
         sequence = Sequence(sequence_id, work, table, self._num_steps, submitted_at=now)
         self._by_id[sequence_id] = sequence
-        insort(self._waiting, sequence, key=self._urgency)
+        self._waiting.append(sequence)
+        self._urgency.arrived(sequence)
 
     def hold(self, sequence_id: int) -> None:
         """Its prompt's beginning is on its way from elsewhere: do not compute it until `let_go`."""
@@ -112,11 +126,19 @@ class Scheduler:
         if self._in_flight is not None:
             raise InvariantBroken("a step was planned while another is in flight")
         num_tokens: dict[Sequence, int] = {}
-        self._plan_decodes(num_tokens)
-        self._plan_prompts(num_tokens, now)
+        ranks = {
+            sequence: self._urgency.rank(sequence, now)
+            for sequence in self._by_id.values()
+            if sequence.id not in self._on_hold
+        }
+        num_urgent = sum(rank == 0 for rank in ranks.values())
+        paused = {sequence for sequence, rank in ranks.items() if rank == IDLE and num_urgent}
+        self._plan_decodes(num_tokens, paused, now)
+        self._plan_prompts(num_tokens, paused, num_urgent, now)
         drafts = self._plan_drafts(num_tokens)
         chunks = (next_chunk(sequence, count, drafts.get(sequence)) for sequence, count in num_tokens.items())
-        plan = Plan(tuple(chunks), now)
+        yields = all(ranks[sequence] == IDLE for sequence in num_tokens)
+        plan = Plan(tuple(chunks), now, yields)
         if plan.chunks:
             self._in_flight = plan
         return plan
@@ -126,6 +148,8 @@ class Scheduler:
         self._in_flight = None
         self._num_steps += 1
         self._num_copied += len(plan.copies)
+        if any(chunk.num_tokens > 1 for chunk in plan.chunks):
+            self._budget.learn(plan.num_rows, plan.mean_place, (now - plan.planned_at) * 1e3)
         progress = (
             self._record(chunk, result, now) for chunk, result in zip(plan.chunks, results, strict=True)
         )
@@ -179,41 +203,91 @@ class Scheduler:
             if not sequence.num_computed <= sequence.table.num_places:
                 raise InvariantBroken(f"sequence {sequence.id} computed past its blocks")
 
-    def _plan_decodes(self, num_tokens: dict[Sequence, int]) -> None:
-        for sequence in list(self._running):
-            if sequence.running and sequence.num_pending == 1:  # an earlier one may just have preempted it
-                self._plan_chunk(sequence, 1, num_tokens)
+    def _plan_decodes(
+        self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], now: float
+    ) -> None:
+        for sequence in sorted(self._running, key=lambda each: self._urgency.worth(each, now)):
+            # An earlier one may just have preempted it.
+            if sequence.running and sequence.num_pending == 1 and sequence not in paused:
+                self._plan_chunk(sequence, 1, num_tokens, now)
 
-    def _plan_prompts(self, num_tokens: dict[Sequence, int], now: float) -> None:
-        prompts = [sequence for sequence in self._running if sequence.num_pending > 1]
+    def _plan_prompts(
+        self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], num_urgent: int, now: float
+    ) -> None:
+        prompts = [each for each in self._running if each.num_pending > 1 and each not in paused]
         being_computed = {sequence.table.next_block(sequence.token_ids) for sequence in prompts}
-        admitting = True
-        prompts.sort(key=self._urgency)
-        for sequence in merge(prompts, list(self._waiting), key=self._urgency):
-            budget = self._options.step_tokens - sum(num_tokens.values())
-            if budget == 0:
+        waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in paused]
+        num_passed = 0
+        for sequence in sorted([*prompts, *waiting], key=lambda each: self._urgency.order(each, now)):
+            if sum(num_tokens.values()) == self._options.step_tokens:
                 break
             if not sequence.running:
-                if not admitting or sequence.id in self._on_hold:
+                if num_passed == _MAX_PASSED:
                     continue
                 match = self._match(sequence)
                 if match.missed in being_computed:
                     continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
-                if not self._fits(sequence, match):
-                    admitting = False  # nobody overtakes the first that does not
+                fitting = self._make_room(sequence, match, num_tokens, now)
+                if fitting is None:
+                    num_passed = _MAX_PASSED if self._urgency.matured(sequence, now) else num_passed + 1
                     continue
-                self._admit(sequence, match, now)
+                self._admit(sequence, fitting, now)
                 being_computed.add(sequence.table.next_block(sequence.token_ids))
-            self._plan_chunk(sequence, min(sequence.num_pending, budget), num_tokens)
+            urgent = self._urgency.rank(sequence, now) == 0
+            timed = num_urgent > urgent or sequence.work.priority == "batch"
+            count = self._room(sequence, num_tokens, timed)
+            if count:
+                self._plan_chunk(sequence, count, num_tokens, now)
 
-    def _plan_chunk(self, sequence: Sequence, count: int, num_tokens: dict[Sequence, int]) -> None:
-        """Make room for its next `count` tokens, if need be by preempting later arrivals; else it stays out."""
+    def _room(self, sequence: Sequence, num_tokens: Mapping[Sequence, int], timed: bool) -> int:
+        """How many of its pending tokens the step has room for; 0 is none.
+
+        Where time is short the first prompt of a step gets at least a block, and none ends within one.
+        """
+        num_rows = sum(num_tokens.values())
+        room = min(sequence.num_pending, self._options.step_tokens - num_rows)
+        if not timed:
+            return room
+        some_prompt = any(count > 1 for count in num_tokens.values())
+        num_timed = max(
+            self._budget.max_rows(sequence.num_computed) - num_rows, 0 if some_prompt else BLOCK_TOKENS
+        )
+        if room <= num_timed:
+            return room
+        rest = (sequence.num_computed + num_timed) % BLOCK_TOKENS
+        return num_timed - rest if rest < num_timed else num_timed
+
+    def _make_room(
+        self, sequence: Sequence, match: Match, num_tokens: dict[Sequence, int], now: float
+    ) -> Match | None:
+        """What it may adopt, after those of a lower class were preempted as far as need be.
+
+        None: it does not fit even so, and nothing was preempted for it.
+        """
+        rank = self._urgency.rank(sequence, now)
+        lower = [each for each in self._running if self._urgency.rank(each, now) > rank]
+        peers = [each for each in self._running if each not in lower]
+        if not self._admission.fits(sequence, match, peers, lower=(), leaving=lower):
+            return None
+        lower.sort(key=lambda each: self._urgency.worth(each, now))
+        while not self._admission.fits(sequence, match, peers, lower):
+            if not lower:
+                return None  # a copy for a better match, found only now, is one block too many
+            num_tokens.pop(lower[-1], None)
+            self._preempt(lower.pop())
+            match = self._match(sequence)
+        return match
+
+    def _plan_chunk(
+        self, sequence: Sequence, count: int, num_tokens: dict[Sequence, int], now: float
+    ) -> None:
+        """Make room for its next `count` tokens, if need be by preempting those less urgent; else it stays out."""
         while not sequence.table.grow(sequence.num_computed + count):
-            latest = self._running[-1]
-            if latest is sequence:
+            least = max(self._running, key=lambda each: self._urgency.worth(each, now))
+            if least is sequence:
                 return
-            self._preempt(latest)
-            num_tokens.pop(latest, None)
+            self._preempt(least)
+            num_tokens.pop(least, None)
         num_tokens[sequence] = count
 
     def _plan_drafts(self, num_tokens: Mapping[Sequence, int]) -> dict[Sequence, Draft]:
@@ -237,17 +311,6 @@ class Scheduler:
     def _match(self, sequence: Sequence) -> Match:
         return sequence.table.match(sequence.token_ids) if sequence.may_reuse else NO_MATCH
 
-    def _fits(self, sequence: Sequence, match: Match) -> bool:
-        """Whether all of it fits beside what the running ones still need for the tokens they have and one more.
-
-        Admitting on the strength of the first chunk alone would admit, preempt and admit again.
-        """
-        reserved = sum(each.table.num_missing(len(each.token_ids) + 1) for each in self._running)
-        return (
-            len(self._running) < self._options.max_num_seqs
-            and sequence.table.cost(match, len(sequence.token_ids)) + reserved <= self._pool.num_free
-        )
-
     def _admit(self, sequence: Sequence, match: Match, now: float) -> None:
         self._waiting.remove(sequence)
         insort(self._running, sequence, key=_arrival)
@@ -262,7 +325,7 @@ class Scheduler:
         self._num_preemptions += 1
         self._running.remove(sequence)
         self._release(sequence)
-        insort(self._waiting, sequence, key=self._urgency)
+        self._waiting.append(sequence)
 
     def _record(self, chunk: Chunk, result: ChunkResult, now: float) -> Progress | None:
         sequence = chunk.sequence
@@ -315,6 +378,7 @@ class Scheduler:
         """Only places whose KV stays count as computed; what a draft cost beyond them is in the draft's counts."""
         num_computed = chunk.sequence.num_computed - chunk.start
         self._num_computed += num_computed
+        self._urgency.ran(chunk.sequence, num_computed)
         chunk.sequence.num_run += num_computed
         if chunk.draft is not None:
             num_accepted = num_computed - chunk.num_tokens
@@ -333,6 +397,7 @@ class Scheduler:
     ) -> Progress:
         del self._by_id[sequence.id]
         self._on_hold.discard(sequence.id)
+        self._urgency.left(sequence)
         if self._drafter is not None:
             self._drafter.ended(sequence)
         if sequence.running:
@@ -347,13 +412,12 @@ class Scheduler:
         if self._in_flight is not None:
             raise InvariantBroken(f"sequence {sequence.id} would give back blocks that a step is writing")
         sequence.table.publish_tail(sequence.token_ids, sequence.num_computed)
-        sequence.table.release()
+        if sequence.work.scores_only:
+            sequence.table.release_cold()
+        else:
+            sequence.table.release()
         sequence.running = False
         sequence.num_computed = 0
-
-    def _urgency(self, sequence: Sequence) -> int:
-        """Lower is sooner. Does not change while the sequence waits."""
-        return sequence.num_pending + sequence.arrival_step * self._options.step_tokens
 
 
 def _fit_draft(sequence: Sequence, token_ids: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from halfline.engine.speculation.draft import DraftCounts, DraftSource
 from halfline.engine.speculation.repeats import Repeats
 from halfline.kv.block_table import BlockTable
-from halfline.request import FinishReason
+from halfline.request import FinishReason, Priority
 from halfline.sampling.reader import NOTHING, Piece, Reader
 from halfline.sampling.sampler import Sampler, Scored
 
@@ -20,6 +20,8 @@ class Work:
     prompt with that many alternatives per token, and so has every token of it computed; None does not.
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
+    `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
+    (engine/urgency.py).
     """
 
     prompt_ids: tuple[int, ...]
@@ -30,10 +32,19 @@ class Work:
     namespace: str
     prompt_logprobs: int | None = None
     draft_sources: tuple[Repeats, ...] = ()
+    priority: Priority = "interactive"
+    tenant: str = "local"
+    user: str = ""
+    deadline_ms: float | None = None
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
             raise ValueError("a prompt of no tokens has no logits to continue from")
+
+    @property
+    def scores_only(self) -> bool:
+        """Nobody will type on from here: what it leaves in the KV cache is worth less than anything else (C7)."""
+        return self.prompt_logprobs is not None and self.max_new_tokens == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +125,12 @@ class Sequence:
     @property
     def num_pending(self) -> int:
         return len(self.token_ids) - self.num_computed
+
+    @property
+    def due_at(self) -> float | None:
+        """The clock's second by which its answer is wanted; None: any time will do."""
+        deadline_ms = self.work.deadline_ms
+        return None if deadline_ms is None else self.submitted_at + deadline_ms / 1e3
 
     @property
     def may_reuse(self) -> bool:

@@ -101,6 +101,14 @@ class BlockPool:
             if self._num_holders[block_id] == 0:
                 self._lay_aside(block_id, worth(block_id))
 
+    def give_back_cold(self, block_ids: Sequence[int], worth: Callable[[int], Worth]) -> None:
+        """As `give_back`, and whatever nobody else holds is taken before all others of its worth."""
+        self.give_back(block_ids, worth)
+        for block_id in reversed(block_ids):
+            for idle in (self._tails, self._blocks):
+                if block_id in idle:
+                    idle.move_to_end(block_id, last=False)
+
     def check(self) -> None:
         """Raise InvariantBroken unless every block is held, cached or blank, and only one of them. Walks."""
         held = [block_id for block_id, holders in enumerate(self._num_holders) if holders > 0]

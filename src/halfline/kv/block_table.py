@@ -143,6 +143,15 @@ class BlockTable:
         """Give everything back. The tail goes first: a shared beginning is worth keeping longest."""
         self.copied()
         self._pool.give_back(self.block_ids[::-1], self._index.worth)
+        self._forget()
+
+    def release_cold(self) -> None:
+        """As `release`, for contents that are worth less than anything else's."""
+        self.copied()
+        self._pool.give_back_cold(self.block_ids[::-1], self._index.worth)
+        self._forget()
+
+    def _forget(self) -> None:
         self.block_ids = []
         self.num_published = 0
         self._num_tail_tokens = 0
