@@ -49,6 +49,7 @@ class Scripted:
     def __init__(self, guess: Guesser) -> None:
         self._guess = guess
         self.ended_ids: list[int] = []
+        self.steps: list[tuple[int, float]] = []
 
     def propose(
         self, rooms: Mapping[Sequence, int], num_rows: int, num_spare_rows: int
@@ -57,7 +58,7 @@ class Scripted:
         return {sequence: Draft(tuple(ids), "own") for sequence, ids in guesses.items() if ids}
 
     def step_ran(self, num_rows: int, step_ms: float) -> None:
-        assert num_rows > 0 and step_ms >= 0
+        self.steps.append((num_rows, step_ms))
 
     def ended(self, sequence: Sequence) -> None:
         self.ended_ids.append(sequence.id)
@@ -217,6 +218,20 @@ def test_right_guesses_save_steps_and_wrong_ones_cost_none() -> None:
     assert num_steps[nothing] == num_steps[wrong] == 40
     assert num_steps[right] == 1, "all but the first token were guessed beside the prompt"
     assert 1 < num_steps[half_right] < 40
+
+
+def test_the_drafter_is_told_how_many_rows_ran_and_how_long_that_took() -> None:
+    engine = Stepper(half_right)
+    engine.add(0, prompt_of(20, seed=2), 10)
+    while not engine.scheduler.idle:
+        plan = engine.scheduler.plan(100.0)
+        results = engine.runner.run(plan)
+        assert results is not None
+        engine.scheduler.commit(plan, results, 100.25)
+        assert engine.drafter.steps[-1] == (plan.num_rows, 250.0)
+    assert [num_rows for num_rows, _ in engine.drafter.steps] == [
+        len(each.token_ids) for each in engine.batches
+    ]
 
 
 @pytest.mark.parametrize("guess", GUESSERS)
