@@ -148,13 +148,10 @@ class Scheduler:
         self._in_flight = None
         self._num_steps += 1
         self._num_copied += len(plan.copies)
-<<<<<<< ours
         if any(chunk.num_tokens > 1 for chunk in plan.chunks):
             self._budget.learn(plan.num_rows, plan.mean_place, (now - plan.planned_at) * 1e3)
-=======
         if self._drafter is not None:
             self._drafter.step_ran(plan.num_rows, (now - plan.planned_at) * 1e3)
->>>>>>> theirs
         progress = (
             self._record(chunk, result, now) for chunk, result in zip(plan.chunks, results, strict=True)
         )
