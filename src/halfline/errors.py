@@ -145,10 +145,10 @@ class ShuttingDown(NotNow):
 
 
 class Overloaded(NotNow):
-    """More requests wait than the server admits."""
+    """More requests wait than the server admits. `retry_after_s`: how long these will take."""
 
-    def __init__(self, num_waiting: int, limit: int) -> None:
-        super().__init__(f"{num_waiting} requests are waiting and the limit is {limit}", 1.0)
+    def __init__(self, num_waiting: int, limit: int, retry_after_s: float) -> None:
+        super().__init__(f"{num_waiting} requests are waiting and the limit is {limit}", retry_after_s)
 
 
 class EngineFailed(HalflineError):

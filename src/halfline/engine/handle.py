@@ -2,17 +2,21 @@
 
 import asyncio
 import itertools
+import math
+import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from halfline.engine.loop import EngineLoop
 from halfline.engine.options import EngineOptions
+from halfline.engine.queue_speed import QueueSpeed
 from halfline.engine.sequence import Outcome, Progress, Work
 from halfline.engine.stats import EngineStats
 from halfline.errors import Overloaded, PromptTooLong
 from halfline.kv.disk_store import DiskStore
 from halfline.model.executor import BLOCK_TOKENS, Executor
+from halfline.request import FinishReason
 
 
 class EngineHandle:
@@ -29,7 +33,14 @@ class EngineHandle:
         self._spec = executor.spec
         self._num_blocks = executor.num_blocks
         self._ids = itertools.count()
+        self._clock = clock
         self._generations: dict[int, Generation] = {}  # by the id of each sequence that has not ended
+        self._idle_ids: dict[int, None] = {}  # of these, the idle ones that were not shed, earliest first
+        self._shed_ids: set[int] = set()  # of these, those that were told to end
+        self._speed = QueueSpeed()
+        self._crowd = (
+            threading.Lock()
+        )  # the four above: the engine's thread takes out what event loops put in
         self._loop = EngineLoop(executor, options, clock, self._deliver, disk)
 
     def start(self) -> None:
@@ -66,28 +77,70 @@ class EngineHandle:
         for work in works:
             if len(work.prompt_ids) + work.max_new_tokens > self.max_sequence_tokens:
                 raise PromptTooLong(len(work.prompt_ids), work.max_new_tokens, self.max_sequence_tokens)
-        num_waiting = len(self._generations) - self._options.max_num_seqs
-        if num_waiting >= self._options.max_waiting:
-            raise Overloaded(num_waiting, self._options.max_waiting)
-        sequence_ids = [next(self._ids) for _ in works]
-        generation = Generation(asyncio.get_running_loop(), sequence_ids, self._loop)
-        self._generations |= dict.fromkeys(sequence_ids, generation)
+        by_id = {next(self._ids): work for work in works}
+        generation = Generation(asyncio.get_running_loop(), list(by_id), self._loop)
+        with self._crowd:
+            shed_ids = self._make_way(any(work.priority == "idle" for work in works))
+            self._generations |= dict.fromkeys(by_id, generation)
+            self._idle_ids |= {each: None for each, work in by_id.items() if work.priority == "idle"}
+        if shed_ids:
+            self._loop.cancel(shed_ids, "shed")
         try:
-            self._loop.submit(dict(zip(sequence_ids, works, strict=True)))
+            self._loop.submit(by_id)
         except BaseException:
-            for sequence_id in sequence_ids:
-                del self._generations[sequence_id]
+            with self._crowd:
+                for sequence_id in by_id:
+                    self._forget(sequence_id)
             raise
         return generation
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many wait that each should ask for less."""
+        return self._num_waiting >= self._options.max_waiting / 2
+
+    @property
+    def _num_waiting(self) -> int:
+        """Sequences beyond those that run at once."""
+        return len(self._generations) - len(self._shed_ids) - self._options.max_num_seqs
+
+    def _make_way(self, idle: bool) -> list[int]:
+        """The idle sequences to end before one more may come; raises Overloaded when it may not.
+
+        Under `_crowd`. Idle work goes, and is refused, from a quarter of the queue on, the latest first.
+        """
+        excess = self._num_waiting + 1 - self._options.max_waiting / 4
+        shed_ids: list[int] = []
+        if not idle and excess > 0:
+            shed_ids = list(self._idle_ids)[::-1][: math.ceil(excess)]
+        limit = self._options.max_waiting // 4 if idle else self._options.max_waiting
+        num_waiting = self._num_waiting - len(shed_ids)
+        if num_waiting >= limit:
+            raise Overloaded(num_waiting, limit, self._speed.wait_s(num_waiting))
+        for sequence_id in shed_ids:
+            del self._idle_ids[sequence_id]
+            self._shed_ids.add(sequence_id)
+        return shed_ids
+
+    def _forget(self, sequence_id: int) -> None:
+        """It has ended, or never began. Under `_crowd`."""
+        del self._generations[sequence_id]
+        self._idle_ids.pop(sequence_id, None)
+        self._shed_ids.discard(sequence_id)
 
     def _deliver(self, progress: list[Progress]) -> None:
         """Called by the engine's thread: wake every event loop concerned once per step."""
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Generation, Progress]]] = defaultdict(list)
-        for each in progress:
-            generation = self._generations[each.sequence_id]
-            by_loop[generation.event_loop].append((generation, each))
-            if each.outcome is not None:
-                del self._generations[each.sequence_id]
+        num_ended = 0
+        with self._crowd:
+            for each in progress:
+                generation = self._generations[each.sequence_id]
+                by_loop[generation.event_loop].append((generation, each))
+                if each.outcome is not None:
+                    num_ended += 1
+                    self._forget(each.sequence_id)
+            if num_ended:
+                self._speed.ended(num_ended, len(self._generations), self._clock())
         for event_loop, deliveries in by_loop.items():
             try:
                 event_loop.call_soon_threadsafe(_hand_over, deliveries)
@@ -102,9 +155,10 @@ def _hand_over(deliveries: list[tuple["Generation", Progress]]) -> None:
 
 
 class Generation:
-    """Follows the sequences submitted together: an async iterator of (position in the submission, progress).
+    """Follows the sequences submitted together: asynchronous iterators of (position in the submission, progress).
 
-    It ends when all of them have ended. Lives on one event loop. `outcomes` fills up even when nobody iterates.
+    Each iterator begins at the beginning and ends when all sequences have ended. Lives on one event loop. `outcomes`
+    fills up even when nobody iterates.
     """
 
     def __init__(
@@ -114,17 +168,17 @@ class Generation:
         self.outcomes: dict[int, Outcome] = {}  # by position
         self._positions = {sequence_id: position for position, sequence_id in enumerate(sequence_ids)}
         self._loop = loop
-        self._arrived: deque[tuple[int, Progress]] = deque()
-        self._wake = asyncio.Event()
+        self._arrived: list[tuple[int, Progress]] = []
+        self._news = asyncio.Event()
 
     @property
     def ended(self) -> bool:
         return len(self.outcomes) == len(self._positions)
 
-    def cancel(self) -> None:
-        """Have what has not ended end as "cancelled", its blocks freed, within one engine step."""
+    def cancel(self, reason: FinishReason = "cancelled") -> None:
+        """Have what has not ended end for that reason, its blocks freed, within one engine step."""
         if not self.ended:
-            self._loop.cancel(self._positions)
+            self._loop.cancel(self._positions, reason)
 
     def receive(self, progress: Progress) -> None:
         """Called on the event loop for each progress of these sequences."""
@@ -132,15 +186,22 @@ class Generation:
         if progress.outcome is not None:
             self.outcomes[position] = progress.outcome
         self._arrived.append((position, progress))
-        self._wake.set()
+        self.wake()
 
-    def __aiter__(self) -> "Generation":
-        return self
+    def wake(self) -> None:
+        """Let everybody who awaits `news` look again."""
+        self._news.set()
+        self._news = asyncio.Event()
 
-    async def __anext__(self) -> tuple[int, Progress]:
-        while not self._arrived:
-            if self.ended:
-                raise StopAsyncIteration
-            self._wake.clear()
-            await self._wake.wait()
-        return self._arrived.popleft()
+    async def news(self, num_known: int) -> list[tuple[int, Progress]]:
+        """What came after the first `num_known`; waits while there is nothing, unless somebody calls `wake`."""
+        if len(self._arrived) == num_known:
+            await self._news.wait()
+        return self._arrived[num_known:]
+
+    async def __aiter__(self) -> AsyncGenerator[tuple[int, Progress], None]:
+        num_known = 0
+        while num_known < len(self._arrived) or not self.ended:
+            for each in await self.news(num_known):
+                num_known += 1
+                yield each

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from halfline.engine.latencies import Latencies
 from halfline.engine.options import EngineOptions
 from halfline.engine.runner import Runner
 from halfline.engine.scheduler import Scheduler
@@ -22,6 +23,7 @@ from halfline.kv.disk_tier import PATIENCE_S, DiskTier
 from halfline.kv.disk_worker import DiskWorker
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import Executor
+from halfline.request import FinishReason
 
 _LAST_SAVES_S = 1.0  # a disk that takes longer for a few dozen blocks loses the rest at shutdown
 _QUIET_S = 1.0  # idle for so long, the books are checked once: never in the way of a request
@@ -37,6 +39,8 @@ class _Submit:
 @dataclass(frozen=True, slots=True)
 class _Cancel:
     sequence_ids: frozenset[int]
+    reason: FinishReason
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class EngineLoop:
         self._door = threading.Lock()  # nothing enters the inbox once `_closed_by` is set
         self._closed_by: Exception | None = None
         self._closing = False
+        self._cancels = Latencies()
         self._thread = threading.Thread(target=self._run, name="halfline-engine", daemon=True)
         self.failure: Exception | None = None
         self.stats: EngineStats = self._scheduler.stats()
@@ -96,11 +101,13 @@ class EngineLoop:
             now = self._clock()
             for sequence_id, work in works.items():
                 self._inbox.put(_Submit(sequence_id, work, now))
+        if any(work.priority == "interactive" for work in works.values()):
+            self._guard.somebody_waits()
 
-    def cancel(self, sequence_ids: Iterable[int]) -> None:
+    def cancel(self, sequence_ids: Iterable[int], reason: FinishReason = "cancelled") -> None:
         """End the sequences within one step, wherever they are; ended or unknown ones are passed over."""
         ids = frozenset(sequence_ids)
-        self._inbox.put(_Cancel(ids))
+        self._inbox.put(_Cancel(ids, reason, self._clock()))
         self._guard.cancel(ids)
 
     def close(self, grace_s: float) -> None:
@@ -134,6 +141,7 @@ class EngineLoop:
         """Take in everything that has arrived; wait for something when there is nothing to run."""
         if not self._scheduler.can_run and not (self._tier is not None and self._tier.has_arrived):
             self._handle(self._wait())
+        self._guard.all_heard()
         while not self._inbox.empty():
             self._handle(self._inbox.get())
         if self._tier is not None:
@@ -168,9 +176,13 @@ class EngineLoop:
             case _Submit(sequence_id, work, now):
                 self._scheduler.add(sequence_id, work, now)
                 self._fetch(sequence_id, work)
-            case _Cancel(sequence_ids):
+            case _Cancel(sequence_ids, reason, asked_at):
                 self._drop(sequence_ids)
-                self._hand_out(self._scheduler.end(sequence_ids, "cancelled", self._clock()))
+                now = self._clock()
+                ended = self._scheduler.end(sequence_ids, reason, now)
+                if ended:
+                    self._cancels = self._cancels.observed(now - asked_at)
+                self._hand_out(ended)
                 self._guard.forget(sequence_ids)
             case _Close():
                 self._closing = True
@@ -200,7 +212,7 @@ class EngineLoop:
                 raise InvariantBroken("sequences are left and none of them can run")
             return
         results = None
-        if self._guard.enter({chunk.sequence.id for chunk in plan.chunks}):
+        if self._guard.enter({chunk.sequence.id for chunk in plan.chunks}, plan.yields):
             results = self._runner.run(plan)
             self._guard.leave()
         if results is None:
@@ -214,7 +226,7 @@ class EngineLoop:
             self._deliver(progress)
 
     def _stats(self) -> EngineStats:
-        stats = self._scheduler.stats()
+        stats = replace(self._scheduler.stats(), cancels=self._cancels)
         if self._tier is None:
             return stats
         return replace(
@@ -234,19 +246,36 @@ class EngineLoop:
 
 
 class _StepGuard:
-    """Stops the running step once everything in it was cancelled: a long chunk gives up between two layers."""
+    """Stops the running step when it is in vain: a long chunk gives up between two layers.
+
+    That is when everything in it was cancelled, or when it yields and somebody waits.
+    """
 
     def __init__(self, executor: Executor) -> None:
         self._stop_flag = executor.stop_flag
         self._lock = threading.Lock()
         self._in_step: set[int] = set()
+        self._yields = False
         self._cancelled: set[int] = set()
+        self._somebody_waits = False
 
     def cancel(self, sequence_ids: frozenset[int]) -> None:
         with self._lock:
             self._cancelled |= sequence_ids
             if self._in_step and self._in_step <= self._cancelled:
                 self._stop_flag.set()
+
+    def somebody_waits(self) -> None:
+        """There is interactive work in the inbox."""
+        with self._lock:
+            self._somebody_waits = True
+            if self._in_step and self._yields:
+                self._stop_flag.set()
+
+    def all_heard(self) -> None:
+        """The inbox is about to be emptied: whoever comes while that goes on is heard, or waits again."""
+        with self._lock:
+            self._somebody_waits = False
 
     def stop(self) -> None:
         """Stop whatever is running."""
@@ -259,13 +288,14 @@ class _StepGuard:
         with self._lock:
             self._cancelled -= sequence_ids
 
-    def enter(self, sequence_ids: set[int]) -> bool:
+    def enter(self, sequence_ids: set[int], yields: bool) -> bool:
         """Whether the step is still worth running."""
         with self._lock:
             self._stop_flag.clear()
-            if sequence_ids <= self._cancelled:
+            if sequence_ids <= self._cancelled or (yields and self._somebody_waits):
                 return False
             self._in_step = sequence_ids
+            self._yields = yields
             return True
 
     def leave(self) -> None:

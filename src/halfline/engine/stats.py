@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from halfline.engine.latencies import Latencies
 from halfline.engine.speculation.draft import DraftSource
 
 
@@ -12,6 +13,7 @@ class EngineStats:
 
     held: in the table of a living sequence · cached: idle, but a later prompt may reuse it · blank: empty.
     drafted: guessed tokens that were run, accepted: those the model agreed with, by where the guess came from.
+    `cancels`: from the moment something was called off, superseded or shed to its end, if that was why it ended.
     Evicted are cached blocks that were taken for new contents; tails are those that were not full.
     Saved were handed to the disk, fetched came back from it.
     """
@@ -34,3 +36,4 @@ class EngineStats:
     total_fetched_blocks: int = 0
     total_drafted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)
     total_accepted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)
+    cancels: Latencies = field(default_factory=Latencies)

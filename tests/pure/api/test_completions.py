@@ -174,7 +174,7 @@ async def test_a_reply_says_what_it_cost(on_stage) -> None:
     ("refusal", "status", "kind", "code"),
     [
         (PromptTooLong(9000, 16, 8192), 400, "invalid_request_error", "context_length_exceeded"),
-        (Overloaded(5, 4), 429, "rate_limit_error", "overloaded"),
+        (Overloaded(5, 4, 7.4), 429, "rate_limit_error", "overloaded"),
         (EngineFailed(RuntimeError("gone")), 503, "unavailable_error", "engine_failed"),
     ],
 )
