@@ -37,7 +37,7 @@ class Waste:
     inside: float
     """Share of the reserved places that held no token, mean over the steps."""
     between: float
-    """Share of the span so far that belonged to nobody, mean over the steps."""
+    """Share of the memory below the highest piece in use that no piece covers, mean over the steps."""
     copied: int
     """Places copied because a piece had to move."""
 
@@ -52,6 +52,10 @@ class Allocator(Protocol):
 
     @property
     def reserved(self) -> int: ...
+
+    @property
+    def span(self) -> int:
+        """Where the highest piece in use ends; blocks are interchangeable, so theirs is what is reserved."""
 
     @property
     def peak_reserved(self) -> int: ...
@@ -73,6 +77,10 @@ class Blocks:
         self._num_held: dict[int, int] = {}
         self.reserved = 0
         self.peak_reserved = 0
+
+    @property
+    def span(self) -> int:
+        return self.reserved
 
     @property
     def peak_span(self) -> int:
@@ -98,6 +106,10 @@ class Doubling:
         self.peak_reserved = 0
         self.peak_span = 0
         self.copied = 0
+
+    @property
+    def span(self) -> int:
+        return max(stop for _, stop in self._pieces.values())
 
     def grow(self, sequence: int, num_tokens: int) -> None:
         old = self._pieces.get(sequence)
@@ -140,7 +152,7 @@ def replay(requests: Iterable[Request], allocator: Allocator, num_slots: int) ->
         used = sum(tokens for tokens, _ in running.values())
         peak_used = max(peak_used, used)
         inside.append(1 - used / allocator.reserved)
-        between.append(1 - allocator.reserved / allocator.peak_span)
+        between.append(1 - allocator.reserved / allocator.span)
         for sequence, (tokens, end) in list(running.items()):
             if tokens == end:
                 allocator.free(sequence)

@@ -56,9 +56,14 @@ def full_record(result: EngineResult, machine: Mapping[str, object]) -> dict[str
 def _workload(result: EngineResult, workload: Workload) -> dict[str, object]:
     comparison: Comparison | None = against_best(result.rounds, result.ours, workload)
     return {
-        "tokens_per_s": asdict(spread_of(rates_of(result.rounds, result.ours, workload))),
+        "tokens_per_s": _plain(spread_of(rates_of(result.rounds, result.ours, workload))),
         "best_peer": None if comparison is None else comparison.peer,
-        "ratio": None if comparison is None else asdict(comparison.spread),
-        "at_most": asdict(spread_of(at_most(result, workload))),
-        "share_of_limit": asdict(shares(result, workload)),
+        "ratio": None if comparison is None else _plain(comparison.spread),
+        "at_most": _plain(spread_of(at_most(result, workload))),
+        "share_of_limit": _plain(shares(result, workload)),
     }
+
+
+def _plain(spread: Spread) -> dict[str, float]:
+    """To four decimals: more is noise."""
+    return {name: round(value, 4) for name, value in asdict(spread).items()}

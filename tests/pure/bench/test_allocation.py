@@ -36,6 +36,19 @@ def test_a_freed_piece_is_used_again_by_one_that_fits_and_by_no_larger_one() -> 
     assert doubling.reserved == 2 * 32 + 48 + 32
 
 
+def test_a_hole_that_nobody_fits_into_is_lost_between_pieces_and_blocks_have_none() -> None:
+    doubling = Doubling()
+    for sequence in range(2):
+        doubling.grow(sequence, 32)
+    doubling.free(0)
+    assert (doubling.reserved, doubling.span) == (32, 64)
+    blocks = Blocks()
+    for sequence in range(2):
+        blocks.grow(sequence, 32)
+    blocks.free(0)
+    assert (blocks.reserved, blocks.span) == (32, 32)
+
+
 LENGTHS = st.builds(Request, prompt=st.integers(1, 200), answer=st.integers(0, 60))
 
 

@@ -52,9 +52,9 @@ def test_one_quick_run_prints_tables_keeps_the_raw_numbers_and_ends_with_json(
         ("prefill", "decode", "decode_deep", "parallel"), "llama.cpp Q4_1"
     )
     decode = summary["workloads"]["decode"]
-    assert decode["ratio"]["median"] == pytest.approx(decode["tokens_per_s"]["median"] / 2.0)
+    assert decode["ratio"]["median"] == pytest.approx(decode["tokens_per_s"]["median"] / 2.0, abs=1e-3)
     assert decode["share_of_limit"]["median"] == pytest.approx(
-        decode["tokens_per_s"]["median"] / decode["at_most"]["median"]
+        decode["tokens_per_s"]["median"] / decode["at_most"]["median"], abs=1e-3
     )
     assert "decode 16 @ 512" in result.stdout
 
