@@ -19,8 +19,8 @@ BATCHED = (
 
 
 def test_the_rates_of_llama_bench_are_told_apart_by_what_was_run() -> None:
-    assert bench_rates(BENCH) == (471.25, 130.5)
-    assert bench_rates(BENCH.splitlines()[2]) == (0.0, 130.5)
+    assert bench_rates(BENCH) == {"prefill": 471.25, "decode": 130.5}
+    assert bench_rates(BENCH.splitlines()[2]) == {"decode": 130.5}
 
 
 def test_the_rate_of_llama_batched_bench_is_that_of_all_sequences_decoding() -> None:

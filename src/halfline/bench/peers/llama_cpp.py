@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from halfline.bench.peers.failed import PeerFailed
-from halfline.bench.workloads import Rates, Sizes
+from halfline.bench.workloads import Rates, Sizes, Workload
 from halfline.model.store import sha256_of
 
 
@@ -50,11 +50,9 @@ class LlamaCpp:
                 *("--output-format", "jsonl"),
             ],
         )
-        prefill, decode = bench_rates(flat)
         return {
-            "prefill": prefill,
-            "decode": decode,
-            "decode_deep": bench_rates(deep)[1],
+            **bench_rates(flat),
+            "decode_deep": bench_rates(deep)["decode"],
             "parallel": batched_rate(together),
         }
 
@@ -62,12 +60,12 @@ class LlamaCpp:
         """Nothing runs between turns."""
 
 
-def bench_rates(printed: str) -> tuple[float, float]:
-    """Tokens per second of prefill and of decode from llama-bench's lines of JSON; 0 for what it did not run."""
-    records = json_lines(printed)
-    prefill = [record["avg_ts"] for record in records if record["n_prompt"] and not record["n_gen"]]
-    decode = [record["avg_ts"] for record in records if record["n_gen"] and not record["n_prompt"]]
-    return float(prefill[0]) if prefill else 0.0, float(decode[0]) if decode else 0.0
+def bench_rates(printed: str) -> dict[Workload, float]:
+    """Tokens per second of the prefill and of the decode that llama-bench ran, from its lines of JSON."""
+    rates: dict[Workload, float] = {}
+    for record in json_lines(printed):
+        rates["decode" if record["n_gen"] else "prefill"] = float(record["avg_ts"])
+    return rates
 
 
 def batched_rate(printed: str) -> float:
