@@ -94,6 +94,11 @@ class EngineHandle:
             raise
         return generation
 
+    def overloaded(self) -> Overloaded:
+        """What to tell somebody whose idle work was shed."""
+        num_waiting = max(self._num_waiting, 0)
+        return Overloaded(num_waiting, self._options.max_waiting // 4, self._speed.wait_s(num_waiting))
+
     @property
     def crowded(self) -> bool:
         """Whether so many wait that each should ask for less."""

@@ -1,8 +1,9 @@
 """One request from `CompletionRequest` to `Completion`: prompt, engine, text, receipt."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Progress, Work
@@ -10,6 +11,7 @@ from halfline.errors import BadRequest
 from halfline.kv.namespace import F16, namespace
 from halfline.model.executor import CAUSAL
 from halfline.model.spec import ModelSpec
+from halfline.pipeline.following import Follower, Followers
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
 from halfline.pipeline.prompt import Prompt, PromptBuilder
@@ -47,6 +49,7 @@ class CompletionPipeline:
         self._clock = clock
         self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
         self._receipts = Receipts(options.kept_receipts)
+        self._followers = Followers()
 
     async def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
         """The request's text as it comes, choices interleaved; each choice ends with one delta that has a
@@ -54,30 +57,36 @@ class CompletionPipeline:
 
         An async generator. Closing it (`aclose`, or cancelling the task that iterates) cancels the work within
         one engine step. An echoed prompt is the first delta of its choice. When the engine breaks under a running
-        request every open choice ends with "failed".
+        request every open choice ends with "failed". One that is cancelled by `cancel`, or superseded by a newer
+        request of its identity, ends with "cancelled" or "superseded" and what it has; one that was shed raises
+        Overloaded.
         Raises before the first delta: BadRequest and its kinds (PromptTooLong, UnencodableText), NotNow
         (Overloaded, shutting down), EngineFailed.
         """
         started_at = self._clock()
         self._check_bias(request)
-        prompt = await self._prompts.build(request)
+        prompt = await self._prompts.build(request, crowded=self._engine.crowded)
         prompt_ms = (self._clock() - started_at) * 1e3
-        generation = self._engine.submit(
-            [self._work(request, prompt, index) for index in range(request.num_choices)]
-        )
+
+        def submit() -> Generation:
+            return self._engine.submit(
+                [self._work(request, prompt, index, prompt_ms) for index in range(request.num_choices)]
+            )
+
+        follower = self._followers.follow(request, _question(request, prompt), submit)
         try:
-            async with aclosing(self._deltas(request, prompt, generation)) as deltas:
+            async with aclosing(self._deltas(request, prompt, follower)) as deltas:
                 async for delta in deltas:
                     yield delta
         finally:
-            generation.cancel()
+            self._followers.left(follower)
             self._receipts.keep(
                 Trace(
                     request.id,
                     len(prompt.token_ids),
                     request.num_choices,
                     {**prompt.ledger, "prompt_ms": prompt_ms},
-                    generation,
+                    follower,
                     (self._clock() - started_at) * 1e3,
                 )
             )
@@ -90,6 +99,10 @@ class CompletionPipeline:
         receipt = self._receipts.find(request.id)
         assert receipt is not None  # kept when the stream ended, just above
         return Completion(request.id, tuple(_joined(each) for each in deltas), receipt)
+
+    def cancel(self, request_id: str, tenant: str) -> bool:
+        """End a request of that tenant within one engine step; False when there is none, or it has ended."""
+        return self._followers.cancel(request_id, tenant)
 
     def receipt(self, request_id: str) -> Receipt | None:
         """The receipt of a request that has ended, cancelled and failed ones too; None when it is unknown, still
@@ -105,7 +118,8 @@ class CompletionPipeline:
                     "logit_bias",
                 )
 
-    def _work(self, request: CompletionRequest, prompt: Prompt, index: int) -> Work:
+    def _work(self, request: CompletionRequest, prompt: Prompt, index: int, spent_ms: float) -> Work:
+        """`spent_ms` of the time until the request's deadline are gone."""
         filters: list[TextFilter] = []
         if request.params.stop:
             filters.append(StopStrings(request.params.stop))
@@ -121,10 +135,14 @@ class CompletionPipeline:
                 tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
             ),
             prompt_logprobs=request.params.logprobs if request.echo else None,
+            priority=request.priority,
+            tenant=request.tenant,
+            user=request.user,
+            deadline_ms=None if request.deadline_ms is None else request.deadline_ms - spent_ms,
         )
 
     async def _deltas(
-        self, request: CompletionRequest, prompt: Prompt, generation: Generation
+        self, request: CompletionRequest, prompt: Prompt, follower: Follower
     ) -> AsyncGenerator[ChoiceDelta, None]:
         with_logprobs = request.params.logprobs is not None
         unechoed: dict[int, list[Scored]] = {}  # by choice, the prompt's scores so far
@@ -133,7 +151,9 @@ class CompletionPipeline:
         elif request.echo:
             for index in range(request.num_choices):
                 yield ChoiceDelta(index, prompt.text, _at(prompt.token_ids, prompt.places))
-        async for index, progress in generation:
+        async for index, progress in follower.progress():
+            if progress.outcome is not None and progress.outcome.finish_reason == "shed":
+                raise self._engine.overloaded()
             if index in unechoed:
                 unechoed[index] += progress.prompt_scores
                 if len(unechoed[index]) == len(prompt.token_ids) - 1:
@@ -161,6 +181,27 @@ class CompletionPipeline:
         text_of = self._tokenizer.token_text
         top = tuple((token_id, text_of(token_id), logprob) for token_id, logprob in token.top)
         return TokenLogprob(token.token_id, text_of(token.token_id), token.logprob, top)
+
+
+def _question(request: CompletionRequest, prompt: Prompt) -> Hashable | None:
+    """What has to be the same for the answer to be the same; None: it is drawn anew for everybody who asks."""
+    params = request.params
+    if not params.greedy and params.seed is None:
+        return None
+    return (
+        request.tenant,
+        prompt.token_ids,
+        prompt.max_new_tokens,
+        prompt.stop_token_ids,
+        prompt.rest_of_line,
+        tuple(getattr(params, each.name) for each in fields(params) if each.name != "logit_bias"),
+        frozenset(params.logit_bias.items()),
+        request.num_choices,
+        request.echo,
+        # Not of the answer, but of when it comes.
+        request.priority,
+        request.deadline_ms,
+    )
 
 
 def _at(token_ids: Sequence[int], places: range) -> tuple[int, ...]:

@@ -17,6 +17,9 @@ from halfline.text.infill import extra_stop_ids, find_infill_format, render
 from halfline.text.tokenizer import Tokenizer
 
 _INLINE_CHARACTERS = 1 << 16  # encoding more would hold up the event loop for longer than a decode step
+CROWDED_WINDOW = 0.5
+"""What of the windows' usual length is left under overload."""
+
 _SLACK_TOKENS = 8  # infill markers, BOS, and a window that comes out a little longer than counted
 
 
@@ -52,10 +55,13 @@ class PromptBuilder:
         self._infill = find_infill_format(tokenizer)
         self._extra_stop_ids = extra_stop_ids(tokenizer)
 
-    async def build(self, request: CompletionRequest) -> Prompt:
-        """Raises BadRequest: PromptTooLong, UnencodableText, token ids outside the vocabulary."""
+    async def build(self, request: CompletionRequest, *, crowded: bool = False) -> Prompt:
+        """`crowded` shortens a document's windows by `CROWDED_WINDOW`: so many wait that each gets less.
+
+        Raises BadRequest: PromptTooLong, UnencodableText, token ids outside the vocabulary.
+        """
         if isinstance(request.prompt, Document):
-            return self._from_document(request, request.prompt)
+            return self._from_document(request, request.prompt, CROWDED_WINDOW if crowded else 1.0)
         if isinstance(request.prompt, str):
             return self._raw(request, request.prompt, await self._encode(request, request.prompt))
         self._check_ids(request.prompt)
@@ -82,13 +88,15 @@ class PromptBuilder:
             raise PromptTooLong(least_tokens, request.max_tokens, self._limit)
         return await asyncio.to_thread(self._tokenizer.encode, text)
 
-    def _from_document(self, request: CompletionRequest, document: Document) -> Prompt:
+    def _from_document(self, request: CompletionRequest, document: Document, share: float) -> Prompt:
         max_new_tokens = min(request.max_tokens, self._limit // 2)
         room = self._limit - max_new_tokens - _SLACK_TOKENS
-        start = self._window.start(document.prefix, min(self._options.prefix_tokens, room))
+        start = self._window.start(document.prefix, min(int(self._options.prefix_tokens * share), room))
         text = document.prefix[start:]
         prefix_ids = self._tokenizer.encode(text, add_bos=False, continues=self._infill is not None)[-room:]
-        before, suffix_ids, behind = self._frame(document, prefix_ids, room - len(prefix_ids))
+        before, suffix_ids, behind = self._frame(
+            document, prefix_ids, min(int(self._options.suffix_tokens * share), room - len(prefix_ids))
+        )
         before = self._tokenizer.encode("") + before  # BOS, if the vocabulary wants one
         return Prompt(
             token_ids=(*before, *prefix_ids, *behind) or (self._first_id(),),
@@ -100,6 +108,7 @@ class PromptBuilder:
             ledger={
                 "mode": "editor",
                 "infill": self._infill.name if self._infill else None,
+                "window": share,
                 "max_tokens": max_new_tokens,
                 "prompt_tokens": len(before) + len(prefix_ids) + len(behind),
                 "prefix_tokens": len(prefix_ids),
@@ -111,12 +120,13 @@ class PromptBuilder:
         )
 
     def _frame(
-        self, document: Document, prefix_ids: list[int], room: int
+        self, document: Document, prefix_ids: list[int], max_tokens: int
     ) -> tuple[list[int], list[int], list[int]]:
-        """What stands before the prefix, the suffix (part of one of the others), and what stands behind."""
+        """What stands before the prefix, the suffix (part of one of the others, at most `max_tokens`), and what stands
+        behind.
+        """
         if self._infill is None:
             return [], [], []
-        max_tokens = min(self._options.suffix_tokens, room)
         text = document.suffix[: max_tokens * MAX_TOKEN_CHARACTERS]
         check_encodable(text, offset=len(document.prefix))
         suffix_ids = self._tokenizer.encode(text, continues=True)[:max_tokens]

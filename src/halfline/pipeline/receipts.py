@@ -4,8 +4,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from halfline.engine.handle import Generation
 from halfline.engine.sequence import Outcome, SequenceStats
+from halfline.pipeline.following import Follower
 from halfline.request import FinishReason, Receipt
 
 
@@ -19,24 +19,44 @@ class Trace:
     num_prompt_tokens: int
     num_choices: int
     ledger: Mapping[str, object]
-    generation: Generation
+    follower: Follower
     total_ms: float
 
     def receipt(self) -> Receipt:
-        outcomes = [self.generation.outcomes.get(choice, _CANCELLED) for choice in range(self.num_choices)]
-        first = outcomes[0].stats  # admitted first: what it reused was there before the request
+        outcomes = [self.follower.outcomes.get(choice, _CANCELLED) for choice in range(self.num_choices)]
         reasons: tuple[FinishReason, ...] = tuple(outcome.finish_reason for outcome in outcomes)
+        num_generated = sum(outcome.stats.num_generated for outcome in outcomes)
+        if self.follower.coalesced_with is not None:
+            return self._of_another(reasons, num_generated)
+        first = outcomes[0].stats  # admitted first: what it reused was there before the request
         return Receipt(
             request_id=self.request_id,
             num_prompt_tokens=self.num_prompt_tokens,
             num_reused_tokens=first.num_reused,
             num_computed_tokens=sum(outcome.stats.num_computed for outcome in outcomes),
-            num_generated_tokens=sum(outcome.stats.num_generated for outcome in outcomes),
+            num_generated_tokens=num_generated,
             queue_ms=first.queue_ms,
             prefill_ms=first.prefill_ms,
             decode_ms=max(outcome.stats.decode_ms for outcome in outcomes),
             total_ms=self.total_ms,
             finish_reasons=reasons,
+            ledger=self.ledger,
+        )
+
+    def _of_another(self, reasons: tuple[FinishReason, ...], num_generated: int) -> Receipt:
+        """Nothing was computed for this request, so all its time was waiting for another's answer."""
+        return Receipt(
+            request_id=self.request_id,
+            num_prompt_tokens=self.num_prompt_tokens,
+            num_reused_tokens=self.num_prompt_tokens,
+            num_computed_tokens=0,
+            num_generated_tokens=num_generated,
+            queue_ms=self.total_ms,
+            prefill_ms=0.0,
+            decode_ms=0.0,
+            total_ms=self.total_ms,
+            finish_reasons=reasons,
+            coalesced_with=self.follower.coalesced_with,
             ledger=self.ledger,
         )
 
