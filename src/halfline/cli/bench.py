@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfline.cli.bench_kv import bench_kv
 from halfline.cli.exits import one_sentence
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from halfline.bench.engine_run import EngineResult
 
 bench_app = typer.Typer(no_args_is_help=True, help="Measure speed and memory.")
+bench_app.command("kv")(bench_kv)
 
 
 @bench_app.callback()

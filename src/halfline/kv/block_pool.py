@@ -61,8 +61,9 @@ class BlockPool:
     def num_holders(self, block_id: int) -> int:
         return self._num_holders[block_id]
 
-    def is_cached(self, block_id: int) -> bool:
-        return block_id in self._blocks or block_id in self._tails
+    def num_idle(self, block_ids: Sequence[int]) -> int:
+        """How many of the blocks nobody holds."""
+        return [self._num_holders[block_id] for block_id in block_ids].count(0)
 
     def idle_worth(self, block_id: int) -> Worth:
         """What the block, which nobody holds, was worth when it was given back."""
@@ -84,21 +85,25 @@ class BlockPool:
 
     def share(self, block_ids: Sequence[int]) -> None:
         """Hold blocks whose contents are known, together with whoever holds them already."""
-        for block_id in block_ids:
-            if self._num_holders[block_id] == 0:
-                if not self.is_cached(block_id):
+        num_holders, blocks, tails = self._num_holders, self._blocks, self._tails
+        for block_id in block_ids:  # half a thousand for a long prompt: on the way of every keystroke
+            if not num_holders[block_id]:
+                if block_id in blocks:
+                    del blocks[block_id]
+                elif block_id in tails:
+                    del tails[block_id]
+                else:
                     raise InvariantBroken(f"block {block_id} is blank, there is nothing to share")
-                self._blocks.pop(block_id, None)
-                self._tails.pop(block_id, None)
-            self._num_holders[block_id] += 1
+            num_holders[block_id] += 1
 
     def give_back(self, block_ids: Sequence[int], worth: Callable[[int], Worth]) -> None:
         """Let go of one hold on each block; the earlier in `block_ids`, the sooner it is taken again."""
+        num_holders = self._num_holders
         for block_id in block_ids:
-            if self._num_holders[block_id] == 0:
+            if not num_holders[block_id]:
                 raise InvariantBroken(f"block {block_id} was given back more often than it was held")
-            self._num_holders[block_id] -= 1
-            if self._num_holders[block_id] == 0:
+            num_holders[block_id] -= 1
+            if not num_holders[block_id]:
                 self._lay_aside(block_id, worth(block_id))
 
     def give_back_cold(self, block_ids: Sequence[int], worth: Callable[[int], Worth]) -> None:
@@ -126,10 +131,9 @@ class BlockPool:
         return idle.popitem(last=False)[0]
 
     def _lay_aside(self, block_id: int, worth: Worth) -> None:
-        match worth:
-            case Worth.NOTHING:
-                self._blank.append(block_id)
-            case Worth.TAIL:
-                self._tails[block_id] = None
-            case Worth.BLOCK:
-                self._blocks[block_id] = None
+        if worth is Worth.BLOCK:
+            self._blocks[block_id] = None
+        elif worth is Worth.TAIL:
+            self._tails[block_id] = None
+        else:
+            self._blank.append(block_id)

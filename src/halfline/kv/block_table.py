@@ -73,8 +73,7 @@ class BlockTable:
     def cost(self, match: Match, num_tokens: int) -> int:
         """Free blocks used up by adopting the match and then growing to `num_tokens`."""
         held = match.block_ids if match.partial is None else [*match.block_ids, match.partial.block_id]
-        revived = sum(self._pool.is_cached(block_id) for block_id in held)
-        return revived + max(0, _num_blocks(num_tokens) - len(match.nodes))
+        return self._pool.num_idle(held) + max(0, _num_blocks(num_tokens) - len(match.nodes))
 
     def adopt(self, match: Match) -> int:
         """Hold the blocks that contain the tokens' beginning; how many tokens that is. Only for an empty table.

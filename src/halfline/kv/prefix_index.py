@@ -111,7 +111,7 @@ class PrefixIndex:
         node = self._by_block.get(block_id)
         if node is None:
             return Worth.NOTHING
-        return Worth.BLOCK if node.full else Worth.TAIL
+        return Worth.BLOCK if len(node.tokens) == BLOCK_BYTES else Worth.TAIL
 
     def root(self, namespace: str) -> Node:
         node = self._roots.get(namespace)

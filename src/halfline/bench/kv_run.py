@@ -1,0 +1,200 @@
+"""The whole KV benchmark, its tables and its record."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from halfline.bench.allocation import Blocks, Doubling, Waste, editor_requests, replay
+from halfline.bench.kv_accounts import NUM_TOKENS, HitPath, measure_hit_path
+from halfline.bench.kv_engine import Crowd, Reuse, measure_crowd, measure_reuse
+from halfline.bench.kv_slabs import CLASSES, Slabs
+from halfline.bench.kv_tiers import Tiers, measure_tiers
+from halfline.bench.ratios import spread_of
+from halfline.engine.handle import EngineHandle
+from halfline.engine.hash_executor import HashExecutor
+from halfline.engine.options import EngineOptions
+from halfline.model.executor import BLOCK_TOKENS, Executor
+from halfline.model.load import open_checkpoint
+from halfline.native.executor import NativeExecutor
+
+_REPLAYED, _SLOTS = 400, 16
+_CROWD = 256
+_REAL_CROWD = 32
+_REUSE_LENGTHS = (128, 512, 1536)
+_TIER_BLOCKS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvResult:
+    """Everything measured."""
+
+    hit_path: HitPath
+    reuse: list[Reuse]
+    waste: dict[str, Waste]
+    tiers: Tiers
+    crowds: dict[str, Crowd]
+
+
+def run_kv(model: Path, num_threads: int, rounds: int) -> KvResult:
+    with closing(open_checkpoint(model)) as checkpoint:
+        executor = NativeExecutor(checkpoint, num_blocks=512, num_threads=num_threads)
+    vocab = executor.spec.vocab_size
+    stub = HashExecutor(1024)
+    tiers = measure_tiers(executor, _TIER_BLOCKS)
+    with _engine(executor) as engine:
+        reuse = measure_reuse(engine, vocab, _REUSE_LENGTHS, rounds)
+        real = measure_crowd(engine, vocab, _REAL_CROWD, shared_tokens=96, own_tokens=32, new_tokens=16)
+    with _engine(stub) as engine:
+        many = measure_crowd(
+            engine, stub.spec.vocab_size, _CROWD, shared_tokens=96, own_tokens=32, new_tokens=32
+        )
+    return KvResult(
+        hit_path=measure_hit_path(100 * rounds),
+        reuse=reuse,
+        waste=measure_waste(),
+        tiers=tiers,
+        crowds={"real model": real, "accounts alone": many},
+    )
+
+
+def measure_waste() -> dict[str, Waste]:
+    """The same made-up editor requests for every way of giving them room."""
+    requests = editor_requests(_REPLAYED, max_tokens=max(CLASSES))
+    return {
+        f"blocks of {BLOCK_TOKENS}": replay(requests, Blocks(), _SLOTS),
+        f"slabs of {'/'.join(map(str, CLASSES))}": replay(requests, Slabs(), _SLOTS),
+        "doubling pieces": replay(requests, Doubling(), _SLOTS),
+    }
+
+
+def summary(result: KvResult) -> dict[str, object]:
+    """The last line of the benchmark."""
+    return {
+        "hit_path_ms": spread_of(result.hit_path.first).median,
+        "reuse_gain": {each.num_tokens: _gain(each) for each in result.reuse},
+        "waste_inside": {name: waste.inside for name, waste in result.waste.items()},
+        "disk_read_bytes_per_s": result.tiers.disk_read,
+        "packed_share": result.tiers.packed_share,
+        "crowd_finished": {name: crowd.num_finished for name, crowd in result.crowds.items()},
+    }
+
+
+def record(result: KvResult, machine: dict[str, object]) -> dict[str, object]:
+    """Everything, for bench/results/."""
+    return {
+        "measured": "KV memory: cost of a hit, gain of reuse, waste, tiers, many sequences",
+        **machine,
+    } | asdict(result)
+
+
+def tables(result: KvResult) -> Iterator[Table]:
+    yield _hit_table(result.hit_path)
+    yield _reuse_table(result.reuse)
+    yield _waste_table(result.waste)
+    yield _tier_table(result.tiers)
+    yield _crowd_table(result.crowds)
+
+
+def _hit_table(path: HitPath) -> Table:
+    table = Table("ms", "p50", "p95", "least", title=f"accounts of a prompt of {NUM_TOKENS} tokens, no model")
+    for name, times in (
+        ("found, tokens encoded", path.first),
+        ("found again", path.again),
+        ("adopted", path.adopt),
+        ("given back", path.release),
+        ("published", path.publish),
+    ):
+        ordered = sorted(times)
+        cells = (ordered[len(ordered) // 2], ordered[len(ordered) * 95 // 100], ordered[0])
+        table.add_row(name, *(f"{cell:.3f}" for cell in cells))
+    return table
+
+
+def _reuse_table(reuse: list[Reuse]) -> Table:
+    table = Table(
+        "prompt tokens",
+        "cold ms",
+        "typed ms",
+        "known ms",
+        "cold ÷ typed",
+        title="time to the first token, medians",
+    )
+    for each in reuse:
+        medians = [spread_of(times).median for times in (each.cold, each.typed, each.known)]
+        table.add_row(str(each.num_tokens), *(f"{median:.1f}" for median in medians), f"{_gain(each):.1f}")
+    return table
+
+
+def _waste_table(waste: dict[str, Waste]) -> Table:
+    table = Table(
+        "",
+        "empty inside",
+        "unused between",
+        "places needed",
+        "places copied",
+        title=f"{_REPLAYED} requests, {_SLOTS} at a time",
+    )
+    for name, each in waste.items():
+        table.add_row(
+            name, f"{each.inside:.1%}", f"{each.between:.1%}", f"{each.peak_span:,}", f"{each.copied:,}"
+        )
+    return table
+
+
+def _tier_table(tiers: Tiers) -> Table:
+    table = Table("", "MB/s", "ms per block", title=f"blocks of {tiers.block_bytes:,} bytes on the move")
+    for name, rate in (
+        ("copy within the arena", tiers.copy),
+        ("arena → memory", tiers.export),
+        ("memory → arena", tiers.import_),
+        ("memory → files", tiers.disk_write),
+        ("files → memory, checked", tiers.disk_read),
+        (f"pack to {tiers.packed_share:.0%}", tiers.pack),
+        ("unpack", tiers.unpack),
+    ):
+        table.add_row(name, f"{rate / 1e6:,.0f}", f"{tiers.block_bytes / rate * 1e3:.2f}")
+    return table
+
+
+def _crowd_table(crowds: dict[str, Crowd]) -> Table:
+    table = Table(
+        "",
+        "sequences",
+        "finished",
+        "blocks held at most",
+        "of",
+        "preempted",
+        "s",
+        "grown MiB",
+        title="all at once",
+    )
+    for name, crowd in crowds.items():
+        table.add_row(
+            name,
+            str(crowd.num_sequences),
+            str(crowd.num_finished),
+            str(crowd.peak_held_blocks),
+            str(crowd.num_blocks),
+            str(crowd.num_preemptions),
+            f"{crowd.seconds:.1f}",
+            f"{crowd.grown_bytes / 2**20:.0f}",
+        )
+    return table
+
+
+def _gain(reuse: Reuse) -> float:
+    """Cold over typed, each pair measured side by side."""
+    return spread_of([cold / typed for cold, typed in zip(reuse.cold, reuse.typed, strict=True)]).median
+
+
+@contextmanager
+def _engine(executor: Executor) -> Iterator[EngineHandle]:
+    engine = EngineHandle(executor, EngineOptions(speculation="off"))
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.close(0.0)
