@@ -6,6 +6,7 @@
     │   ├── PromptTooLong
     │   ├── BodyTooLarge
     │   ├── UnknownCompletion   no receipt by that id
+    │   ├── NotRunning          nothing by that id to cancel
     │   └── UnencodableText     lone surrogates
     ├── BadModel                the model file is not one we can run
     │   ├── DamagedModel        truncated, wrong magic, impossible header, missing tensor, wrong shape
@@ -87,6 +88,14 @@ class UnknownCompletion(BadRequest):
             f"no receipt of completion {request_id!r}: it never ran here, still runs, or is too long ago"
         )
         self.request_id = request_id
+
+
+class NotRunning(BadRequest):
+    """There is nothing to cancel."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no completion {name!r} runs here: it has ended, or never began")
+        self.name = name
 
 
 class BadModel(HalflineError):

@@ -5,22 +5,22 @@ __call__     sends it and the rest
 the end      usage where asked for, then [DONE]; a stream cut short says so in its last events
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from halfline.api import sse
-from halfline.api.accounts import account
 from halfline.api.dialects.openai_body import CompletionCall
 from halfline.api.dialects.openai_reply import ChunkWriter
 from halfline.api.failures import error_body
 from halfline.api.live import ClientGone, LiveRequests
 from halfline.api.merge import merged
 from halfline.api.serving import Loaded
-from halfline.errors import ShuttingDown
+from halfline.errors import NotNow, ShuttingDown
 from halfline.request import ChoiceDelta
-from halfline.telemetry.metrics import Metrics
+
+SUPERSEDED = "X-Halfline-Superseded"
 
 
 class CompletionStream(Response):
@@ -34,8 +34,9 @@ class CompletionStream(Response):
         writer: ChunkWriter,
         loaded: Loaded,
         live: LiveRequests,
-        metrics: Metrics,
+        ended: Callable[[], None],
     ) -> None:
+        """`ended` is called once, when nothing runs for the call any more."""
         # Proxies that buffer would hold ghost text back until its end.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "X-Cache": "miss"}
         self.status_code = 200
@@ -46,7 +47,7 @@ class CompletionStream(Response):
         self._writer = writer
         self._loaded = loaded
         self._live = live
-        self._metrics = metrics
+        self._ended = ended
         self._deltas = merged([loaded.pipeline.stream(request) for request in call.requests])
         self._first: tuple[int, ChoiceDelta] | None = None
 
@@ -57,6 +58,8 @@ class CompletionStream(Response):
         except BaseException:
             await self._close()
             raise
+        if self._first[1].finish_reason == "superseded":
+            self.headers[SUPERSEDED] = "1"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -67,6 +70,8 @@ class CompletionStream(Response):
             return
         except ShuttingDown:
             closing = b"".join(sse.event(chunk) for chunk in self._writer.endings("cancelled"))
+        except NotNow as refusal:  # shed after its first event
+            closing = sse.event(error_body(refusal))
         finally:
             await self._close()
         await _send(send, closing + sse.DONE)
@@ -94,7 +99,7 @@ class CompletionStream(Response):
 
     async def _close(self) -> None:
         await self._deltas.aclose()
-        account(self._call, self._loaded.pipeline, self._metrics)
+        self._ended()
 
 
 async def _send(send: Send, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""POST /v1/completions and GET /v1/completions/{id}/why.
+"""POST /v1/completions, and GET …/{id}/why and POST …/{id}/cancel of one of them.
 
 Knows the order of things: read, understand, generate while the client listens, account, reply. What fields mean
 is the dialect's, what errors mean is `failures`'.
@@ -14,15 +14,20 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from halfline.api.accounts import account
-from halfline.api.completion_stream import CompletionStream
+from halfline.api.completion_stream import SUPERSEDED, CompletionStream
 from halfline.api.dialects.openai_body import CompletionBody, CompletionCall, read_completion_call
-from halfline.api.dialects.openai_reply import ChunkWriter, completion_object
+from halfline.api.dialects.openai_reply import ChunkWriter, completion_object, superseded
 from halfline.api.live import LiveRequests
+from halfline.api.observed import REQUEST_ID
 from halfline.api.options import ApiOptions
+from halfline.api.running import RunningCalls
 from halfline.api.serving import Loaded, Pipeline, Serving
-from halfline.errors import UnknownCompletion
+from halfline.errors import NotRunning, UnknownCompletion
 from halfline.request import Completion, Receipt
 from halfline.telemetry.metrics import Metrics
+
+# Nobody is asked for a key yet: all who reach the port are one tenant.
+_TENANT = "local"
 
 _BODY_SCHEMA = {
     "requestBody": {
@@ -36,27 +41,44 @@ def completions_router(
     serving: Serving, live: LiveRequests, metrics: Metrics, options: ApiOptions
 ) -> APIRouter:
     router = APIRouter()
+    running = RunningCalls()
 
     @router.post("/v1/completions", openapi_extra=_BODY_SCHEMA)
     async def create_completion(request: Request) -> Response:
         """Complete one or more prompts, as one JSON object or as a stream of events."""
         body = await request.body()
         loaded = serving.loaded
-        call = read_completion_call(body, f"cmpl-{uuid.uuid4().hex}", options)
+        call = read_completion_call(body, f"cmpl-{uuid.uuid4().hex}", _TENANT, options)
         created = int(time.time())
+
+        def ended() -> None:
+            running.left(call)
+            account(call, loaded.pipeline, metrics)
+
+        running.entered(call, request.scope[REQUEST_ID])
         if call.streams:
             writer = ChunkWriter(call, loaded.model.name, created)
-            stream = CompletionStream(call, writer, loaded, live, metrics)
+            stream = CompletionStream(call, writer, loaded, live, ended)
             await stream.start(request.receive)
             return stream
         try:
             completions = await live.run(_complete_all(loaded.pipeline, call), request.receive)
         finally:
-            account(call, loaded.pipeline, metrics)
+            ended()
         _check_whole(completions, loaded)
         reply = completion_object(call, completions, loaded.model.name, created)
         timing = _server_timing([completion.receipt for completion in completions])
-        return JSONResponse(reply, headers={"X-Cache": "miss", "Server-Timing": timing})
+        headers = {"X-Cache": "miss", "Server-Timing": timing}
+        if superseded(completions):
+            headers[SUPERSEDED] = "1"
+        return JSONResponse(reply, headers=headers)
+
+    @router.post("/v1/completions/{completion_id}/cancel")
+    async def cancel(completion_id: str) -> Response:
+        """End a running completion: all its choices, with what they have, and "cancelled" as the reason."""
+        if not running.cancel(completion_id, _TENANT, serving.loaded.pipeline):
+            raise NotRunning(completion_id[:100])
+        return JSONResponse({"id": completion_id, "cancelled": True})
 
     @router.get("/v1/completions/{completion_id}/why")
     async def why(completion_id: str) -> Response:

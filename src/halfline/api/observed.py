@@ -20,6 +20,9 @@ from halfline.telemetry.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
+# Where in the ASGI scope the routes find the request's id.
+REQUEST_ID = "halfline.request_id"
+
 # What may go into logs and headers unchanged.
 _SANE_ID = re.compile(r"[\w.:\-]{1,128}", re.ASCII)
 
@@ -41,7 +44,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        request_id = scope[REQUEST_ID] = _request_id(scope)
         started = self._clock()
         status: int | None = None
 

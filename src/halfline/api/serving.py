@@ -26,6 +26,9 @@ class Pipeline(Protocol):
     async def complete(self, request: CompletionRequest) -> Completion:
         """The whole completion; cancelling the caller cancels the request."""
 
+    def cancel(self, request_id: str, tenant: str) -> bool:
+        """End a running request of that tenant; False when there is none by that id."""
+
     def receipt(self, request_id: str) -> Receipt | None:
         """What a finished request cost; None when nothing is remembered of it."""
 

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from halfline.engine.latencies import Latencies
 from halfline.engine.options import EngineOptions
 from halfline.engine.runner import Runner
 from halfline.engine.scheduler import Scheduler
@@ -24,6 +23,7 @@ from halfline.kv.disk_worker import DiskWorker
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import Executor
 from halfline.request import FinishReason
+from halfline.telemetry.latencies import Latencies
 
 _LAST_SAVES_S = 1.0  # a disk that takes longer for a few dozen blocks loses the rest at shutdown
 _QUIET_S = 1.0  # idle for so long, the books are checked once: never in the way of a request

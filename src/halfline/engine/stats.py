@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from halfline.engine.latencies import Latencies
 from halfline.engine.speculation.draft import DraftSource
+from halfline.telemetry.latencies import Latencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

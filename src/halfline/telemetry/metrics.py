@@ -5,13 +5,15 @@ Prometheus counters only grow; gauges are read from the engine at the moment som
 """
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from halfline.request import Receipt
+from halfline.telemetry.latencies import BOUNDS_S, Latencies
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -57,6 +59,10 @@ class EngineState(Protocol):
         """The same of full ones."""
 
     @property
+    def cancels(self) -> Latencies:
+        """From the moment something was called off, superseded or shed to its end."""
+
+    @property
     def total_saved_blocks(self) -> int:
         """Handed to the disk."""
 
@@ -77,6 +83,11 @@ class Metrics:
         self._completions = Counter(
             "halfline_completions", "Choices finished.", ("finish_reason",), registry=self.registry
         )
+        self._coalesced = Counter(
+            "halfline_coalesced",
+            "Requests answered by the generation of another that asked the same at the same time.",
+            registry=self.registry,
+        )
         self._tokens = Counter(
             "halfline_tokens",
             "Tokens: prompt tokens reused from the KV cache, prompt tokens computed, tokens generated.",
@@ -94,6 +105,8 @@ class Metrics:
 
     def completed(self, receipt: Receipt) -> None:
         """One completion is over, however it ended."""
+        if receipt.coalesced_with is not None:
+            self._coalesced.inc()
         for reason in receipt.finish_reasons:
             self._completions.labels(reason).inc()
         self._tokens.labels("reused").inc(receipt.num_reused_tokens)
@@ -141,6 +154,13 @@ class _EngineCollector(Collector):
             "halfline_preemptions",
             "Sequences that gave their blocks up and wait again.",
             state.total_preemptions,
+        )
+        bounds = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
+        yield HistogramMetricFamily(
+            "halfline_cancel_seconds",
+            "Time from calling off a running completion, superseding and shedding included, to its end.",
+            buckets=list(zip(bounds, accumulate(state.cancels.counts), strict=True)),
+            sum_value=state.cancels.sum_s,
         )
         evictions = CounterMetricFamily(
             "halfline_kv_evictions",

@@ -39,6 +39,7 @@ class FakePipeline:
     fails: bool = False
     requests: list[CompletionRequest] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    called_off: list[str] = field(default_factory=list)
     receipts: dict[str, Receipt] = field(default_factory=dict)
 
     async def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
@@ -76,6 +77,14 @@ class FakePipeline:
                 )
             )
         return Completion(request.id, tuple(choices), self.receipts[request.id])
+
+    def cancel(self, request_id: str, tenant: str) -> bool:
+        """What was asked for is noted; the generation goes on until the gate opens."""
+        running = {request.id: request.tenant for request in self.requests}
+        known = running.get(request_id) == tenant and request_id not in self.receipts
+        if known:
+            self.called_off.append(request_id)
+        return known
 
     def receipt(self, request_id: str) -> Receipt | None:
         return self.receipts.get(request_id)

@@ -177,7 +177,7 @@ def test_any_json_is_either_understood_or_a_bad_request(body, prompt) -> None:
     if prompt is not None:
         body = {**body, "prompt": prompt}
     try:
-        call = read_completion_call(json.dumps(body).encode(), "cmpl-1", ApiOptions())
+        call = read_completion_call(json.dumps(body).encode(), "cmpl-1", "local", ApiOptions())
     except BadRequest as error:
         assert str(error)
     else:
@@ -193,7 +193,7 @@ _VALID = b'{"prompt": ["a", "b"], "n": 2, "temperature": 0.5, "stop": ["\\u00e9"
 def test_any_damage_to_a_body_is_either_harmless_or_a_bad_request(start, length, patch) -> None:
     body = _VALID[:start] + patch + _VALID[start + length :]
     try:
-        call = read_completion_call(body, "cmpl-1", ApiOptions())
+        call = read_completion_call(body, "cmpl-1", "local", ApiOptions())
     except BadRequest as error:
         assert str(error)
     else:

@@ -7,13 +7,13 @@ neutral value or null, else UnsupportedField. Null always means "left out".
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from halfline.api.options import ApiOptions
 from halfline.errors import BadRequest, UnsupportedField
-from halfline.request import CompletionRequest, Document, SamplingParams
+from halfline.request import CompletionRequest, Document, Identity, Priority, SamplingParams
 from halfline.telemetry.log import fields
 
 T = TypeVar("T")
@@ -63,7 +63,17 @@ class CompletionBody(BaseModel):
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: dict[_Count, float] | None = None
-    user: str | None = Field(None, description="Accepted; it changes nothing.")
+    user: str | None = Field(
+        None,
+        description="Whose request it is, for fair shares; with `metadata.path` it supersedes the user's older"
+        " request for that path.",
+    )
+    priority: Priority | None = Field(
+        None, description="`interactive` unless said; `batch` where a prompt is only scored."
+    )
+    deadline_ms: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
+        None, description="Milliseconds from now by which the answer is wanted; orders the queue."
+    )
 
 
 # Fields of OpenAI's and vLLM's servers that change the answer and that we do not serve.
@@ -88,6 +98,7 @@ _NEUTRAL_VALUES: Mapping[str, object] = {
 _SHAPES = {
     "prompt": "it must be a text, a list of texts, a list of token ids, or a list of such lists",
     "stop": "it must be a text or a list of texts",
+    "priority": f"it must be one of {', '.join(get_args(Priority))}",
 }
 
 
@@ -106,7 +117,7 @@ class CompletionCall:
     includes_usage: bool
 
 
-def read_completion_call(body: bytes, call_id: str, options: ApiOptions) -> CompletionCall:
+def read_completion_call(body: bytes, call_id: str, tenant: str, options: ApiOptions) -> CompletionCall:
     """Raises BadRequest, naming the field where it can, for anything that cannot be served."""
     try:
         parsed = CompletionBody.model_validate_json(body)
@@ -139,6 +150,11 @@ def read_completion_call(body: bytes, call_id: str, options: ApiOptions) -> Comp
             max_tokens=_max_tokens(parsed, prompt, options),
             num_choices=num_generated,
             echo=bool(parsed.echo),
+            tenant=tenant,
+            user=parsed.user or "",
+            priority=_priority(parsed),
+            deadline_ms=parsed.deadline_ms,
+            identity=_identity(parsed, prompt, tenant),
         )
         for position, prompt in enumerate(prompts)
     )
@@ -202,6 +218,19 @@ def _prompts(parsed: CompletionBody) -> list[str | tuple[int, ...] | Document]:
 
 def _token_ids(entry: Any) -> tuple[int, ...]:
     return tuple(entry)
+
+
+def _priority(parsed: CompletionBody) -> Priority:
+    """Nobody types while a prompt is merely scored."""
+    scores_only = bool(parsed.echo) and parsed.logprobs is not None and parsed.max_tokens == 0
+    return parsed.priority or ("batch" if scores_only else "interactive")
+
+
+def _identity(parsed: CompletionBody, prompt: object, tenant: str) -> Identity | None:
+    """Only what the client itself names: without a user and a path nobody is superseded."""
+    if parsed.user and isinstance(prompt, Document) and prompt.path:
+        return Identity(tenant, parsed.user, prompt.path)
+    return None
 
 
 def _max_tokens(parsed: CompletionBody, prompt: object, options: ApiOptions) -> int:

@@ -2,6 +2,9 @@
 
 Choices of several prompts are numbered prompt-major: prompt p's choice c is p * n + c. `text_offset` counts
 characters from the start of the choice's own text, an echoed prompt included.
+
+A superseded choice says `length`, which to every client means that the text might go on; the object, and in a stream
+the choice's last event, has `"superseded": true` beside.
 """
 
 import math
@@ -21,7 +24,15 @@ def completion_object(
         for index, choice in enumerate(_best(completion.choices, call.num_choices))
     ]
     usage = usage_object([completion.receipt for completion in completions])
-    return {**_envelope(call, model, created), "choices": choices, "usage": usage}
+    reply = {**_envelope(call, model, created), "choices": choices, "usage": usage}
+    return {**reply, "superseded": True} if superseded(completions) else reply
+
+
+def superseded(completions: Sequence[Completion]) -> bool:
+    """Whether a newer request took the place of this one before it was done."""
+    return any(
+        choice.finish_reason == "superseded" for completion in completions for choice in completion.choices
+    )
 
 
 class ChunkWriter:
@@ -60,8 +71,9 @@ class ChunkWriter:
     ) -> dict[str, object]:
         if reason is not None:
             self._open.discard(index)
-        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
-        return {**self._envelope, "choices": [choice]}
+        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": _shown(reason)}
+        chunk = {**self._envelope, "choices": [choice]}
+        return {**chunk, "superseded": True} if reason == "superseded" else chunk
 
 
 def usage_object(receipts: Sequence[Receipt]) -> dict[str, object]:
@@ -103,7 +115,12 @@ def _choice_object(index: int, choice: Choice, shows_logprobs: bool) -> dict[str
     logprobs = None
     if shows_logprobs and choice.logprobs is not None:
         logprobs = _logprobs_object(choice.logprobs, 0)
-    return {"index": index, "text": choice.text, "logprobs": logprobs, "finish_reason": choice.finish_reason}
+    reason = _shown(choice.finish_reason)
+    return {"index": index, "text": choice.text, "logprobs": logprobs, "finish_reason": reason}
+
+
+def _shown(reason: FinishReason | None) -> str | None:
+    return "length" if reason == "superseded" else reason
 
 
 def _logprobs_object(tokens: Sequence[TokenLogprob], offset: int) -> Mapping[str, object]:

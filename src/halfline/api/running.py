@@ -1,0 +1,25 @@
+"""Which calls are being answered, by the names a client may know them by: the reply's id, and its own X-Request-Id."""
+
+from halfline.api.dialects.openai_body import CompletionCall
+from halfline.api.serving import Pipeline
+
+
+class RunningCalls:
+    """Lives on the event loop. A client whose reply is not streamed learns the id too late, so its own name counts."""
+
+    def __init__(self) -> None:
+        self._calls: dict[
+            str, tuple[str, CompletionCall]
+        ] = {}  # by the call's id: the client's name for it, and itself
+
+    def entered(self, call: CompletionCall, request_id: str) -> None:
+        self._calls[call.id] = (request_id, call)
+
+    def left(self, call: CompletionCall) -> None:
+        del self._calls[call.id]
+
+    def cancel(self, name: str, tenant: str, pipeline: Pipeline) -> bool:
+        """End all of that name that the tenant runs; False when there are none."""
+        named = [call for request_id, call in self._calls.values() if name in (call.id, request_id)]
+        requests = [request for call in named for request in call.requests]
+        return sum(pipeline.cancel(request.id, tenant) for request in requests) > 0
