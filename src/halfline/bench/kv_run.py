@@ -1,5 +1,6 @@
 """The whole KV benchmark, its tables and its record."""
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -29,8 +30,9 @@ _TIER_BLOCKS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvResult:
-    """Everything measured."""
+    """Everything measured. `load`: the machine's load average before and after, over one minute."""
 
+    load: tuple[float, float]
     hit_path: HitPath
     reuse: list[Reuse]
     waste: dict[str, Waste]
@@ -39,6 +41,7 @@ class KvResult:
 
 
 def run_kv(model: Path, num_threads: int, rounds: int) -> KvResult:
+    load = os.getloadavg()[0]
     with closing(open_checkpoint(model)) as checkpoint:
         executor = NativeExecutor(checkpoint, num_blocks=512, num_threads=num_threads)
     vocab = executor.spec.vocab_size
@@ -52,6 +55,7 @@ def run_kv(model: Path, num_threads: int, rounds: int) -> KvResult:
             engine, stub.spec.vocab_size, _CROWD, shared_tokens=96, own_tokens=32, new_tokens=32
         )
     return KvResult(
+        load=(load, os.getloadavg()[0]),
         hit_path=measure_hit_path(100 * rounds),
         reuse=reuse,
         waste=measure_waste(),
@@ -72,8 +76,10 @@ def measure_waste() -> dict[str, Waste]:
 
 def summary(result: KvResult) -> dict[str, object]:
     """The last line of the benchmark."""
+    hits = zip(result.hit_path.first, result.hit_path.adopt, strict=True)
     return {
-        "hit_path_ms": spread_of(result.hit_path.first).median,
+        "load": result.load,
+        "hit_path_ms": asdict(spread_of([found + held for found, held in hits])),
         "reuse_gain": {each.num_tokens: _gain(each) for each in result.reuse},
         "waste_inside": {name: waste.inside for name, waste in result.waste.items()},
         "disk_read_bytes_per_s": result.tiers.disk_read,

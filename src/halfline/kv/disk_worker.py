@@ -13,6 +13,7 @@ MAX_WRITES = 32
 """Blocks that wait to be written at most: the memory they take."""
 
 _PORTION = 8  # blocks handed over at once; the engine takes one portion between two steps
+_LAST_WRITES_S = 5.0
 _MAX_ARRIVED = 4  # portions that wait for the engine
 
 _log = logging.getLogger(__name__)
@@ -89,12 +90,16 @@ class DiskWorker:
         return portion
 
     def close(self) -> None:
-        """Write what waits to be written, then end the thread and give up the directory."""
+        """Write what waits to be written, then end the thread and give up the directory.
+
+        A disk that does not answer keeps the thread, and the directory until the process ends, and not the caller.
+        """
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join()
-        self._store.close()
+        self._thread.join(_LAST_WRITES_S)
+        if not self._thread.is_alive():
+            self._store.close()
 
     def _run(self) -> None:
         while True:
