@@ -95,12 +95,13 @@ class World:
             if shows_tail:
                 table.publish_tail(sequence.tokens, stop)
 
-    def finish(self, which: int, shows_tail: bool) -> None:
+    def finish(self, which: int, shows_tail: bool, worth_less: bool) -> None:
         if self.running:
             sequence = self.running.pop(which % len(self.running))
             if shows_tail:
                 sequence.table.publish_tail(sequence.tokens, sequence.num_computed)
-            sequence.table.release()
+            if worth_less:
+                sequence.table.release_cold()
             sequence.table.release()  # an empty table holds nothing, so this changes nothing
 
     def check(self) -> None:
@@ -108,7 +109,7 @@ class World:
 
     def end(self) -> None:
         while self.running:
-            self.finish(0, True)
+            self.finish(0, True, False)
         self.check()
         assert self.pool.num_held == 0, "every holder gave back exactly what it took"
 
@@ -142,9 +143,9 @@ class Machine(RuleBasedStateMachine):
     def compute(self, which: int, count: int, stopped: bool, shows_tail: bool) -> None:
         self.world.compute(which, count, stopped, shows_tail)
 
-    @rule(which=which_st, shows_tail=st.booleans())
-    def finish(self, which: int, shows_tail: bool) -> None:
-        self.world.finish(which, shows_tail)
+    @rule(which=which_st, shows_tail=st.booleans(), worth_less=st.booleans())
+    def finish(self, which: int, shows_tail: bool, worth_less: bool) -> None:
+        self.world.finish(which, shows_tail, worth_less)
 
     @invariant()
     def books_agree(self) -> None:
@@ -180,7 +181,7 @@ def wander(seed: int, num_steps: int) -> World:
             case "compute":
                 world.compute(which, random.randint(1, 40), random.random() < 0.1, flag)
             case "finish":
-                world.finish(which, flag)
+                world.finish(which, flag, random.random() < 0.2)
         world.check()
     return world
 
