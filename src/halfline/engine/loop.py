@@ -25,7 +25,7 @@ from halfline.model.executor import Executor
 from halfline.request import FinishReason
 from halfline.telemetry.latencies import Latencies
 
-_LAST_SAVES_S = 1.0  # a disk that takes longer for a few dozen blocks loses the rest at shutdown
+_LAST_SAVES_S = 1.0  # how long a shutdown goes on saving blocks that never had their turn
 _QUIET_S = 1.0  # idle for so long, the books are checked once: never in the way of a request
 
 
@@ -130,7 +130,7 @@ class EngineLoop:
                 self._receive()
                 self._step()
             if self._tier is not None:
-                self._tier.save_rest(_LAST_SAVES_S)
+                self._tier.save_rest(self._clock, _LAST_SAVES_S)
         except Exception as error:
             self._fail(error)
         finally:

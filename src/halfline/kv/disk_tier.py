@@ -11,7 +11,7 @@ Belongs to the engine's thread. Knows blocks and sequences' ids; nothing of queu
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -93,14 +93,14 @@ class DiskTier:
             self._worker.write(header, data)
             self.num_saved += 1
 
-    def save_rest(self, timeout_s: float) -> None:
-        """All that is still to be saved, as far as the disk takes it in about that time."""
-        for _ in range(len(self._unsaved)):
+    def save_rest(self, clock: Callable[[], float], timeout_s: float) -> None:
+        """All that is still to be saved, as far as the disk takes it in that time."""
+        give_up_at = clock() + timeout_s
+        while self._unsaved and not self._worker.broken and clock() < give_up_at:
             if not self._worker.takes_writes:
-                self._worker.wait_for_writes(timeout_s)
-            if not self.can_save:
-                return
-            self.save_one()
+                self._worker.wait_for_writes(give_up_at - clock())
+            if self.can_save:
+                self.save_one()
 
     def fetch(self, sequence_id: int, table: BlockTable, token_ids: Sequence[int], now: float) -> bool:
         """Start to fetch what follows the tokens' known beginning; False: the disk knows no more of it.

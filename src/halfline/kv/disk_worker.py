@@ -52,7 +52,7 @@ class DiskWorker:
         self._reads: deque[Fetch] = deque()
         self._arrived: deque[Portion] = deque()
         self._closing = False
-        self._broken = False
+        self.broken = False  # a write failed: there will be no more
         self._thread = threading.Thread(target=self._run, name="halfline-kv-disk", daemon=True)
 
     def start(self) -> None:
@@ -61,7 +61,7 @@ class DiskWorker:
     @property
     def takes_writes(self) -> bool:
         """Whether `write` may be called: not when the disk is behind, and never again after it failed once."""
-        return len(self._writes) < MAX_WRITES and not self._broken
+        return len(self._writes) < MAX_WRITES and not self.broken
 
     def write(self, header: BlockHeader, data: memoryview) -> None:
         with self._changed:
@@ -143,10 +143,10 @@ class DiskWorker:
         self._wake()
 
     def _write(self, header: BlockHeader, data: memoryview) -> None:
-        if self._broken:
+        if self.broken:
             return
         try:
             self._store.write(header, data)
         except OSError as error:  # a full disk, mostly; what is there can still be read
-            self._broken = True
+            self.broken = True
             _log.warning("KV blocks are no longer written to disk", extra={"error": str(error)})
