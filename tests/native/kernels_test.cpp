@@ -63,7 +63,8 @@ std::vector<std::uint8_t> random_file(const FileFormat& file, int rows, int cols
 void test_linears(const Kernels& kernels) {
   const std::vector<FileFormat> files = {
       {"f16", Format::F16, 1, 2, {0}},          {"q4_0", Format::Q4_0, 32, 18, {0}},
-      {"q4_1", Format::Q4_1, 32, 20, {0, 2}},   {"q8_0", Format::Q8_0, 32, 34, {0}},
+      {"q4_1", Format::Q4_1, 32, 20, {0, 2}},   {"q5_0", Format::Q5_0, 32, 22, {0}},
+      {"q5_1", Format::Q5_1, 32, 24, {0, 2}},   {"q8_0", Format::Q8_0, 32, 34, {0}},
       {"q4_k", Format::Q4_K, 256, 144, {0, 2}}, {"q5_k", Format::Q5_K, 256, 176, {0, 2}},
       {"q6_k", Format::Q6_K, 256, 210, {208}},
   };

@@ -8,6 +8,7 @@
 //
 // Operands of single kernels lie in heap memory of exactly their size, so that one byte too far is seen. Exact numbers
 // are what the Python tests hold; here a result must be near, and every access and every race right.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -82,7 +83,7 @@ std::vector<const Kernels*> paths() {
 // ---- Linears --------------------------------------------------------------------------------------------------
 
 constexpr Format kFormats[] = {Format::F32,  Format::F16,  Format::BF16, Format::Q4_0, Format::Q4_1,
-                               Format::Q8_0, Format::Q4_K, Format::Q5_K, Format::Q6_K};
+                               Format::Q5_0, Format::Q5_1, Format::Q8_0, Format::Q4_K, Format::Q5_K, Format::Q6_K};
 
 // Where the 16-bit floats of a block lie; everything else is random bits.
 struct HalfPlaces {
@@ -94,6 +95,8 @@ HalfPlaces half_places(Format format) {
   switch (format) {
     case Format::Q4_0: return {18, {0}};
     case Format::Q4_1: return {20, {0, 2}};
+    case Format::Q5_0: return {22, {0}};
+    case Format::Q5_1: return {24, {0, 2}};
     case Format::Q8_0: return {34, {0}};
     case Format::Q4_K: return {144, {0, 2}};
     case Format::Q5_K: return {176, {0, 2}};
@@ -156,13 +159,22 @@ void check_linear(const Kernels& kernels, Format format, int num_rows) {
   matrix.data = packed.get();
 
   const std::vector<float> input = random_floats(num_rows * cols);
-  const auto blocks = static_cast<std::size_t>(num_rows) * static_cast<std::size_t>(cols / kBlockValues);
+  // Some rows have a second term, whose products are added.
+  std::vector<std::int32_t> refined;
+  for (int row = 0; matrix.quantised() && row < num_rows; ++row) {
+    if (random_int(0, 2) == 0) refined.push_back(row);
+  }
+  const int num_terms = num_rows + static_cast<int>(refined.size());
+  const auto blocks = static_cast<std::size_t>(num_terms) * static_cast<std::size_t>(cols / kBlockValues);
   const Exact<std::int8_t> quants(blocks * kBlockValues + 1);
   const Exact<float> scales(blocks + 1), sums(blocks + 1);
   const Exact<std::int32_t> negated(2 * blocks + 1);
   const QuantRows quant{quants.get(), scales.get(), sums.get(), negated.get()};
   for (int row = 0; matrix.quantised() && row < num_rows; ++row) {
-    kernels.quantise(input.data() + row * cols, cols, row, num_rows, quant);
+    kernels.quantise(input.data() + row * cols, cols, row, num_terms, quant);
+  }
+  for (std::size_t i = 0; i < refined.size(); ++i) {
+    kernels.quantise_rest(input.data() + refined[i] * cols, cols, num_rows + static_cast<int>(i), num_terms, quant);
   }
   const Exact<std::uint8_t> scratch(static_cast<std::size_t>(linear_scratch_bytes(cols)));
   const bool accumulate = random_int(0, 1) == 1, biased = random_int(0, 1) == 1;
@@ -171,13 +183,17 @@ void check_linear(const Kernels& kernels, Format format, int num_rows) {
   const std::vector<float> before = output;
   // In two portions, as two workers would.
   const LinearJob job{&matrix, biased ? bias.data() : nullptr, num_rows, input.data(), cols, quant, output.data(),
-                      outs,    accumulate,                     0.5f};
+                      outs, accumulate, 0.5f, refined.data(), static_cast<int>(refined.size())};
   const int middle = random_int(0, matrix.panels);
   if (middle > 0) kernels.linear(job, 0, middle, scratch.get());
   if (middle < matrix.panels) kernels.linear(job, middle, matrix.panels, scratch.get());
 
   std::vector<float> weights(static_cast<std::size_t>(cols) + 64);
-  const std::vector<double> multiplied = as_multiplied(input, matrix.quantised());
+  std::vector<double> multiplied = as_multiplied(input, matrix.quantised());
+  // Two terms hold a value to some 15 bits: as good as the value itself here.
+  for (const std::int32_t row : refined) {
+    std::copy_n(input.begin() + row * cols, cols, multiplied.begin() + row * cols);
+  }
   for (int out = 0; out < outs; ++out) {
     unpack_row(matrix, out, weights.data());
     for (int row = 0; row < num_rows; ++row) {

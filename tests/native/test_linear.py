@@ -27,6 +27,8 @@ def random_tensor(format: TensorFormat, rows: int, cols: int, generator: np.rand
         TensorFormat.Q4_0: (0,),
         TensorFormat.Q8_0: (0,),
         TensorFormat.Q4_1: (0, 2),
+        TensorFormat.Q5_0: (0,),
+        TensorFormat.Q5_1: (0, 2),
         TensorFormat.Q4_K: (0, 2),
         TensorFormat.Q5_K: (0, 2),
         TensorFormat.Q6_K: (208,),
@@ -106,7 +108,12 @@ def test_extreme_activations_and_quants_do_not_saturate(format: TensorFormat, is
     if format is TensorFormat.Q8_0:
         data.reshape(32, -1, 34)[:, :, 2:] = 0x80  # -128 everywhere
     elif format not in FLOATS:
-        tail = {TensorFormat.Q4_0: 2, TensorFormat.Q4_1: 4}.get(format, 16)
+        tail = {
+            TensorFormat.Q4_0: 2,
+            TensorFormat.Q4_1: 4,
+            TensorFormat.Q5_0: 2,
+            TensorFormat.Q5_1: 4,
+        }.get(format, 16)
         data.reshape(32, -1, format.block_bytes)[:, :, tail:192] = 0xFF
     tensor = Tensor("test.weight", format, (32, 256), data)
     weights = dequantize(tensor).astype(np.float64)

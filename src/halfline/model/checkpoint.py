@@ -24,6 +24,8 @@ class TensorFormat(Enum):
     F16 = 1
     Q4_0 = 2
     Q4_1 = 3
+    Q5_0 = 6
+    Q5_1 = 7
     Q8_0 = 8
     Q4_K = 12
     Q5_K = 13
@@ -46,6 +48,8 @@ _BLOCKS = {
     TensorFormat.BF16: (1, 2),
     TensorFormat.Q4_0: (32, 18),
     TensorFormat.Q4_1: (32, 20),
+    TensorFormat.Q5_0: (32, 22),
+    TensorFormat.Q5_1: (32, 24),
     TensorFormat.Q8_0: (32, 34),
     TensorFormat.Q4_K: (256, 144),
     TensorFormat.Q5_K: (256, 176),

@@ -71,6 +71,16 @@ def _q4_1(blocks: Bytes) -> Floats:
     return _f16(blocks[:, 0:2]) * _nibbles(blocks[:, 4:]).astype(np.float32) + _f16(blocks[:, 2:4])
 
 
+def _q5_0(blocks: Bytes) -> Floats:
+    """scale f16 | 32 high bits | 16 bytes of nibbles, offset by 16"""
+    return _f16(blocks[:, 0:2]) * (_five_bits(blocks[:, 2:]).astype(np.float32) - np.float32(16))
+
+
+def _q5_1(blocks: Bytes) -> Floats:
+    """scale f16 | minimum f16 | 32 high bits | 16 bytes of nibbles"""
+    return _f16(blocks[:, 0:2]) * _five_bits(blocks[:, 4:]).astype(np.float32) + _f16(blocks[:, 2:4])
+
+
 def _q4_k(blocks: Bytes) -> Floats:
     """scale f16 | minimum f16 | 12 bytes: 8 x 6-bit scales and minima | 4 x 32 bytes of nibbles
 
@@ -108,6 +118,12 @@ def _nibbles(data: Bytes) -> Bytes:
     return np.concatenate((data & np.uint8(15), data >> np.uint8(4)), axis=1)
 
 
+def _five_bits(data: Bytes) -> Bytes:
+    """[n, 4 + 16] to [n, 32]: bit i of the first four bytes is the fifth bit of value i."""
+    high = np.unpackbits(data[:, :4], axis=1, bitorder="little")
+    return _nibbles(data[:, 4:]) | (high << np.uint8(4))
+
+
 def _sub_scales(blocks: Bytes) -> tuple[Floats, Floats]:
     """Scales and minima of the eight sub-blocks, each float32 [blocks, 8, 1].
 
@@ -130,6 +146,8 @@ _DECODERS: dict[TensorFormat, Callable[[Bytes], Floats]] = {
     TensorFormat.Q8_0: _q8_0,
     TensorFormat.Q4_0: _q4_0,
     TensorFormat.Q4_1: _q4_1,
+    TensorFormat.Q5_0: _q5_0,
+    TensorFormat.Q5_1: _q5_1,
     TensorFormat.Q4_K: _q4_k,
     TensorFormat.Q5_K: _q5_k,
     TensorFormat.Q6_K: _q6_k,

@@ -16,6 +16,8 @@ SCALE_OFFSETS = {
     TensorFormat.Q8_0: (0,),
     TensorFormat.Q4_0: (0,),
     TensorFormat.Q4_1: (0, 2),
+    TensorFormat.Q5_0: (0,),
+    TensorFormat.Q5_1: (0, 2),
     TensorFormat.Q4_K: (0, 2),
     TensorFormat.Q5_K: (0, 2),
     TensorFormat.Q6_K: (208,),

@@ -19,6 +19,8 @@ FileBlock file_block(Format format) {
     case Format::BF16: return {1, 2};
     case Format::Q4_0: return {32, 18};
     case Format::Q4_1: return {32, 20};
+    case Format::Q5_0: return {32, 22};
+    case Format::Q5_1: return {32, 24};
     case Format::Q8_0: return {32, 34};
     case Format::Q4_K: return {256, 144};
     case Format::Q5_K: return {256, 176};
@@ -27,9 +29,43 @@ FileBlock file_block(Format format) {
   throw std::invalid_argument("unknown tensor format " + std::to_string(static_cast<int>(format)));
 }
 
-bool nibbles(Format format) { return format == Format::Q4_0 || format == Format::Q4_1 || format == Format::Q4_K; }
+// A panel as packed.hpp draws it, for formats known only now.
+struct PanelLayout {
+  bool nibbles;
+  Scales kind;
+  int zero;   // of the quants
 
-// Where the quants and scales of one block of 32, of one row, live in a panel.
+  std::size_t quant_bytes() const { return nibbles ? 256 : 512; }
+  std::size_t group_bytes() const { return group() * quant_bytes() + static_cast<std::size_t>(scale_bytes(kind)); }
+  std::size_t group() const { return static_cast<std::size_t>(group_blocks(kind)); }
+  std::size_t panel_bytes(std::size_t blocks) const { return (blocks + group() - 1) / group() * group_bytes(); }
+  std::size_t quants_at(std::size_t block) const {
+    return block / group() * group_bytes() + block % group() * quant_bytes();
+  }
+  // Of the whole group.
+  std::size_t scales_at(std::size_t block) const { return block / group() * group_bytes() + group() * quant_bytes(); }
+};
+
+template <class Quant>
+constexpr PanelLayout layout_of() {
+  return {Quant::nibbles, Quant::scales, Quant::zero_shift ? 1 << Quant::zero_shift : 0};
+}
+
+PanelLayout layout(Format format) {
+  switch (format) {
+    case Format::Q4_0: return layout_of<Q4_0>();
+    case Format::Q4_1: return layout_of<Q4_1>();
+    case Format::Q5_0: return layout_of<Q5_0>();
+    case Format::Q5_1: return layout_of<Q5_1>();
+    case Format::Q8_0: return layout_of<Q8_0>();
+    case Format::Q4_K: return layout_of<Q4_K>();
+    case Format::Q5_K: return layout_of<Q5_K>();
+    case Format::Q6_K: return layout_of<Q6_K>();
+    default: throw std::logic_error("a float format has no blocks");
+  }
+}
+
+// Where the quants of one block of 32, of one row, live in a panel.
 struct Place {
   std::uint8_t* quants;
   int lane;
@@ -66,21 +102,35 @@ void sub_scale(const std::uint8_t* packed, int j, std::uint8_t& scale, std::uint
 
 void copy_half(std::uint8_t* vector, int lane, const std::uint8_t* half) { std::memcpy(vector + 2 * lane, half, 2); }
 
-// Q4_0, Q4_1, Q8_0. A file's nibble byte i holds k = i and k = 16 + i, exactly as ours do.
-void pack_plain(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
-  const bool q8 = shape.format == Format::Q8_0, with_min = shape.format == Format::Q4_1;
-  const int header = with_min ? 4 : 2, words = q8 ? 8 : 4;
-  const int block_bytes = header + words * 4, scale_bytes = with_min ? 64 : 32;
-  for (int block = 0; block < shape.cols / kBlockValues; ++block) {
-    const std::uint8_t* source = file + static_cast<std::size_t>(block) * block_bytes;
-    std::uint8_t* quants = panel + static_cast<std::size_t>(block) * words * 64;
-    for (int g = 0; g < words; ++g) {
-      std::uint32_t word;
-      std::memcpy(&word, source + header + 4 * g, 4);
-      if (q8) word ^= 0x80808080u;  // stored with a zero point of 128
-      std::memcpy(quants + g * 64 + lane * 4, &word, 4);
+// Q4_0, Q4_1, Q8_0 and the five-bit formats: scale, [minimum,] [32 high bits,] quants. A file's nibble byte i holds
+// k = i and k = 16 + i, exactly as ours do.
+void pack_plain(const PackedMatrix& shape, const PanelLayout& panel_layout, const std::uint8_t* file, int lane,
+                std::uint8_t* panel) {
+  const bool with_min = panel_layout.kind == Scales::with_min;
+  const bool five = shape.format == Format::Q5_0 || shape.format == Format::Q5_1;
+  const std::size_t block_bytes = static_cast<std::size_t>(file_block(shape.format).bytes);
+  for (std::size_t block = 0; block < static_cast<std::size_t>(shape.cols / kBlockValues); ++block) {
+    const std::uint8_t* source = file + block * block_bytes;
+    std::uint8_t* quants = panel + panel_layout.quants_at(block);
+    const std::uint8_t* data = source + (with_min ? 4 : 2);
+    if (five) {
+      std::uint32_t high;
+      std::memcpy(&high, data, 4);
+      std::uint8_t q[32];
+      for (int k = 0; k < 32; ++k) {
+        const int nibble = k < 16 ? data[4 + k] & 15 : data[4 + k - 16] >> 4;
+        q[k] = static_cast<std::uint8_t>(nibble | (((high >> k) & 1) << 4));
+      }
+      Place{quants, lane, false}.put(q);
+    } else {
+      for (int g = 0; g < (panel_layout.nibbles ? 4 : 8); ++g) {
+        std::uint32_t word;
+        std::memcpy(&word, data + 4 * g, 4);
+        if (!panel_layout.nibbles) word ^= 0x80808080u;  // Q8_0 is stored with a zero point of 128
+        std::memcpy(quants + g * 64 + lane * 4, &word, 4);
+      }
     }
-    std::uint8_t* scales = panel + shape.scales_offset + static_cast<std::size_t>(block) * scale_bytes;
+    std::uint8_t* scales = panel + panel_layout.scales_at(block) + block % panel_layout.group() * 32;
     copy_half(scales, lane, source);
     if (with_min) copy_half(scales + 32, lane, source + 2);
   }
@@ -89,15 +139,16 @@ void pack_plain(const PackedMatrix& shape, const std::uint8_t* file, int lane, s
 // Q4_K, Q5_K: d, dmin, 12 bytes of sub-scales, [32 bytes of high bits,] 128 bytes of nibbles.
 void pack_super_with_min(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
   const bool five = shape.format == Format::Q5_K;
-  const int quant_bytes = five ? 512 : 256;
+  const PanelLayout panel_layout = layout(shape.format);
   for (int super = 0; super < shape.cols / 256; ++super) {
     const std::uint8_t* source = file + static_cast<std::size_t>(super) * (five ? 176 : 144);
     const std::uint8_t* high = source + 16;
     const std::uint8_t* low = source + (five ? 48 : 16);
-    std::uint8_t* scales = panel + shape.scales_offset + static_cast<std::size_t>(super) * 320;
+    const std::size_t first_block = static_cast<std::size_t>(super) * panel_layout.group();
+    std::uint8_t* scales = panel + panel_layout.scales_at(first_block);
     copy_half(scales, lane, source);
     copy_half(scales + 32, lane, source + 2);
-    for (int j = 0; j < kSuperBlocks; ++j) {
+    for (int j = 0; j < 8; ++j) {
       std::uint8_t* sub = scales + 64 + j * 32;
       sub_scale(source + 4, j, sub[lane], sub[16 + lane]);
       std::uint8_t q[32];
@@ -106,19 +157,20 @@ void pack_super_with_min(const PackedMatrix& shape, const std::uint8_t* file, in
         q[k] = j % 2 ? pair >> 4 : pair & 15;
         if (five) q[k] = static_cast<std::uint8_t>(q[k] | (((high[k] >> j) & 1) << 4));
       }
-      const std::size_t block = static_cast<std::size_t>(super) * kSuperBlocks + j;
-      Place{panel + block * quant_bytes, lane, !five}.put(q);
+      Place{panel + panel_layout.quants_at(first_block + static_cast<std::size_t>(j)), lane, !five}.put(q);
     }
   }
 }
 
 // Q6_K: 128 bytes of low nibbles, 64 of high pairs, 16 int8 scales, d.
 void pack_super_halves(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
+  const PanelLayout panel_layout = layout(shape.format);
   for (int super = 0; super < shape.cols / 256; ++super) {
     const std::uint8_t* source = file + static_cast<std::size_t>(super) * 210;
-    std::uint8_t* scales = panel + shape.scales_offset + static_cast<std::size_t>(super) * 288;
+    const std::size_t first_block = static_cast<std::size_t>(super) * panel_layout.group();
+    std::uint8_t* scales = panel + panel_layout.scales_at(first_block);
     copy_half(scales, lane, source + 208);
-    for (int j = 0; j < kSuperBlocks; ++j) {
+    for (int j = 0; j < 8; ++j) {
       std::uint8_t* sub = scales + 32 + j * 32;
       sub[lane] = source[192 + 2 * j];
       sub[16 + lane] = source[192 + 2 * j + 1];
@@ -131,8 +183,7 @@ void pack_super_halves(const PackedMatrix& shape, const std::uint8_t* file, int 
         const int nibble = quarter < 2 ? low[k] & 15 : low[k] >> 4;
         q[k] = static_cast<std::uint8_t>(nibble | (((high[k] >> (2 * quarter)) & 3) << 4));
       }
-      const std::size_t block = static_cast<std::size_t>(super) * kSuperBlocks + j;
-      Place{panel + block * 512, lane, false}.put(q);
+      Place{panel + panel_layout.quants_at(first_block + static_cast<std::size_t>(j)), lane, false}.put(q);
     }
   }
 }
@@ -188,19 +239,11 @@ PackedMatrix packed_shape(Format format, int rows, int cols) {
     throw std::invalid_argument("a matrix of " + std::to_string(rows) + " x " + std::to_string(cols) +
                                 " in blocks of " + std::to_string(file.values));
   }
-  PackedMatrix matrix{format, rows, cols, (rows + kPanelRows - 1) / kPanelRows, 0, 0, nullptr};
+  PackedMatrix matrix{format, rows, cols, (rows + kPanelRows - 1) / kPanelRows, 0, nullptr};
   const auto n = static_cast<std::size_t>(cols);
-  if (!matrix.quantised()) {
-    matrix.panel_bytes = n * kPanelRows * file.bytes;
-  } else {
-    matrix.scales_offset = n / 32 * (nibbles(format) ? 256 : 512);
-    const std::size_t scales = format == Format::Q4_1                              ? n / 32 * 64
-                               : file.values == 32                                 ? n / 32 * 32
-                               : format == Format::Q6_K                            ? n / 256 * 288
-                                                                                   : n / 256 * 320;
-    matrix.panel_bytes = matrix.scales_offset + scales;
-  }
-  matrix.panel_bytes = (matrix.panel_bytes + 63) / 64 * 64;
+  matrix.panel_bytes = matrix.quantised()
+                           ? layout(format).panel_bytes(n / kBlockValues)
+                           : (n * kPanelRows * static_cast<std::size_t>(file.bytes) + 63) / 64 * 64;
   return matrix;
 }
 
@@ -217,7 +260,9 @@ void pack_panels(const PackedMatrix& shape, const std::uint8_t* file, int begin,
       case Format::BF16: pack_floats<std::uint16_t>(shape, source, lane, panel); break;
       case Format::Q4_0:
       case Format::Q4_1:
-      case Format::Q8_0: pack_plain(shape, source, lane, panel); break;
+      case Format::Q5_0:
+      case Format::Q5_1:
+      case Format::Q8_0: pack_plain(shape, layout(shape.format), source, lane, panel); break;
       case Format::Q4_K:
       case Format::Q5_K: pack_super_with_min(shape, source, lane, panel); break;
       case Format::Q6_K: pack_super_halves(shape, source, lane, panel); break;
@@ -235,45 +280,36 @@ void unpack_row(const PackedMatrix& matrix, int row, float* output) {
     }
     return;
   }
-  const bool four = nibbles(matrix.format);
-  const std::uint8_t* scales = panel + matrix.scales_offset;
-  for (int block = 0; block < matrix.cols / kBlockValues; ++block) {
-    const std::size_t super = block / kSuperBlocks, sub = block % kSuperBlocks;
+  const PanelLayout panel_layout = layout(matrix.format);
+  for (std::size_t block = 0; block < static_cast<std::size_t>(matrix.cols / kBlockValues); ++block) {
+    const std::uint8_t* scales = panel + panel_layout.scales_at(block);
+    const std::size_t sub = block % panel_layout.group();
     float scale = 0, second = 0, minimum = 0;
-    int zero = 0;
-    switch (matrix.format) {
-      case Format::Q4_1:
-        scale = second = half_value(scales + block * 64 + 2 * lane);
-        minimum = half_value(scales + block * 64 + 32 + 2 * lane);
+    switch (panel_layout.kind) {
+      case Scales::plain: scale = second = half_value(scales + sub * 32 + 2 * lane); break;
+      case Scales::with_min:
+        scale = second = half_value(scales + 2 * lane);
+        minimum = half_value(scales + 32 + 2 * lane);
         break;
-      case Format::Q4_K:
-      case Format::Q5_K: {
-        const std::uint8_t* p = scales + super * 320;
-        scale = second = half_value(p + 2 * lane) * static_cast<float>(p[64 + sub * 32 + lane]);
-        minimum = -(half_value(p + 32 + 2 * lane) * static_cast<float>(p[64 + sub * 32 + 16 + lane]));
+      case Scales::super_with_min:
+        scale = second = half_value(scales + 2 * lane) * static_cast<float>(scales[64 + sub * 32 + lane]);
+        minimum = -(half_value(scales + 32 + 2 * lane) * static_cast<float>(scales[64 + sub * 32 + 16 + lane]));
         break;
-      }
-      case Format::Q6_K: {
-        const std::uint8_t* p = scales + super * 288;
-        const auto part = [&](int half) {
-          return half_value(p + 2 * lane) *
-                 static_cast<float>(static_cast<std::int8_t>(p[32 + sub * 32 + half * 16 + lane]));
+      case Scales::super_halves: {
+        const auto part = [&](std::size_t half) {
+          return half_value(scales + 2 * lane) *
+                 static_cast<float>(static_cast<std::int8_t>(scales[32 + sub * 32 + half * 16 + lane]));
         };
         scale = part(0);
         second = part(1);
-        zero = 32;
         break;
       }
-      default:
-        scale = second = half_value(scales + block * 32 + 2 * lane);
-        zero = four ? 8 : 128;
     }
     // Place writes and reads; here it only reads.
-    const Place place{const_cast<std::uint8_t*>(panel) + static_cast<std::size_t>(block) * (four ? 256 : 512), lane,
-                      four};
+    const Place place{const_cast<std::uint8_t*>(panel) + panel_layout.quants_at(block), lane, panel_layout.nibbles};
     for (int k = 0; k < 32; ++k) {
-      const float value = static_cast<float>(place.get(k) - zero) * (k < 16 ? scale : second);
-      output[block * kBlockValues + k] = value + minimum;
+      const float value = static_cast<float>(place.get(k) - panel_layout.zero) * (k < 16 ? scale : second);
+      output[block * kBlockValues + static_cast<std::size_t>(k)] = value + minimum;
     }
   }
 }

@@ -88,32 +88,31 @@ struct BlockScales {
 };
 
 template <class Format>
-inline BlockScales scales_of(const std::uint8_t* scales, int block) {
+inline BlockScales scales_of(const std::uint8_t* scales, int at) {
   const auto halves = [](const std::uint8_t* p) { return Vec::load_half(reinterpret_cast<const std::uint16_t*>(p)); };
   if constexpr (Format::scales == Scales::plain) {
-    return {halves(scales + block * 32), Vec::zero()};
+    return {halves(scales + at * 32), Vec::zero()};
   } else if constexpr (Format::scales == Scales::with_min) {
-    const std::uint8_t* p = scales + block * 64;
-    return {halves(p), halves(p + 32)};
+    return {halves(scales), halves(scales + 32)};
   } else if constexpr (Format::scales == Scales::super_with_min) {
-    const std::uint8_t* p = scales + (block / kSuperBlocks) * 320;
-    const std::uint8_t* sub = p + 64 + (block % kSuperBlocks) * 32;
-    return {halves(p) * Vec::load_u8(sub), Vec::zero() - halves(p + 32) * Vec::load_u8(sub + 16)};
+    const std::uint8_t* sub = scales + 64 + at * 32;
+    return {halves(scales) * Vec::load_u8(sub), Vec::zero() - halves(scales + 32) * Vec::load_u8(sub + 16)};
   } else {
-    const std::uint8_t* p = scales + (block / kSuperBlocks) * 288;
-    const std::uint8_t* sub = p + 32 + (block % kSuperBlocks) * 32;
-    return {halves(p) * Vec::load_i8(sub), halves(p) * Vec::load_i8(sub + 16)};
+    const std::uint8_t* sub = scales + 32 + at * 32;
+    return {halves(scales) * Vec::load_i8(sub), halves(scales) * Vec::load_i8(sub + 16)};
   }
 }
 
 // Vector g of a block's eight, from where the panel lies in memory.
 template <class Format>
 struct PackedPanel {
-  const std::uint8_t* quants;
-  const std::uint8_t* scales;
+  const std::uint8_t* groups;
 
+  const std::uint8_t* group_of(int block) const {
+    return groups + std::int64_t{block / Format::group} * Format::group_bytes;
+  }
   Bytes vector(int block, int g) const {
-    const std::uint8_t* p = quants + std::int64_t{block} * Format::quant_bytes;
+    const std::uint8_t* p = group_of(block) + block % Format::group * Format::quant_bytes;
     if constexpr (Format::nibbles) {
       const Bytes both = Bytes::load(p + (g % 4) * 64);
       return g < 4 ? both.low_nibbles() : both.high_nibbles();
@@ -121,7 +120,9 @@ struct PackedPanel {
       return Bytes::load(p + g * 64);
     }
   }
-  BlockScales scale(int block) const { return scales_of<Format>(scales, block); }
+  BlockScales scale(int block) const {
+    return scales_of<Format>(group_of(block) + Format::group * Format::quant_bytes, block % Format::group);
+  }
 };
 
 // The same, unpacked once for many rows:   [block][8 vectors of 64 bytes] | [block][2 vectors of 16 floats]
@@ -249,8 +250,7 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
   const int blocks = weights.cols / kBlockValues;
   const int num_rows = job.rows + job.num_refined;
   const auto packed = [&](int panel) {
-    const std::uint8_t* p = weights.data + panel * weights.panel_bytes;
-    return PackedPanel<Format>{p, p + weights.scales_offset};
+    return PackedPanel<Format>{weights.data + panel * weights.panel_bytes};
   };
   // Few rows: stream the panels as they lie.
   if (num_rows <= kTileRows) {

@@ -17,6 +17,8 @@ void linear_any(const LinearJob& job, int begin, int end, std::uint8_t* scratch)
     case Format::BF16: return float_linear<BF16Source>(job, begin, end, scratch);
     case Format::Q4_0: return quant_linear<Q4_0>(job, begin, end, scratch);
     case Format::Q4_1: return quant_linear<Q4_1>(job, begin, end, scratch);
+    case Format::Q5_0: return quant_linear<Q5_0>(job, begin, end, scratch);
+    case Format::Q5_1: return quant_linear<Q5_1>(job, begin, end, scratch);
     case Format::Q8_0: return quant_linear<Q8_0>(job, begin, end, scratch);
     case Format::Q4_K: return quant_linear<Q4_K>(job, begin, end, scratch);
     case Format::Q5_K: return quant_linear<Q5_K>(job, begin, end, scratch);
