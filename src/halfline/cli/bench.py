@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfline.cli.bench_kv import bench_kv
+from halfline.cli.bench_speculation import bench_speculation
 from halfline.cli.exits import one_sentence
 
 if TYPE_CHECKING:
@@ -15,11 +16,7 @@ if TYPE_CHECKING:
 
 bench_app = typer.Typer(no_args_is_help=True, help="Measure speed and memory.")
 bench_app.command("kv")(bench_kv)
-
-
-@bench_app.callback()
-def bench() -> None:
-    """Keeps `engine` a command of its own while it is the only one."""
+bench_app.command("speculation")(bench_speculation)
 
 
 @bench_app.command()

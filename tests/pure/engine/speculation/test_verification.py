@@ -362,6 +362,17 @@ def wrong_and_long(token_ids: list[int], room: int) -> list[int]:
     return [0] * 60
 
 
+def test_a_draft_that_finds_no_free_block_still_fills_the_places_there_are() -> None:
+    engine = Stepper(right, num_blocks=3)
+    engine.add(0, prompt_of(20, seed=1), 4)
+    engine.add(1, prompt_of(5, seed=2), 30)
+    engine.step()
+    drafted = {chunk.sequence.id: len(chunk.draft_ids) for chunk in engine.plans[0].chunks}
+    assert drafted == {0: 3, 1: 16 - 5}, "two blocks and one: the second sequence's last eleven places"
+    engine.run()
+    assert engine.tokens(1) == alone(prompt_of(5, seed=2), 30)
+
+
 def test_drafts_get_what_prompts_leave_of_the_budget() -> None:
     engine = Stepper(right, num_blocks=200, options=EngineOptions(step_tokens=32, max_num_seqs=8))
     engine.add(0, prompt_of(5, seed=1), 60)
