@@ -155,7 +155,8 @@ class Receipt:
 
     `num_prompt_tokens` is the prompt actually used, `num_reused_tokens` those of it whose KV this request
     did not compute. `coalesced_with` is the request that computed the answer of this one, which was the same; None:
-    it was computed for this one.
+    it was computed for this one. `drafted_tokens` were guessed and run beside others, the model agreed with
+    `accepted_tokens` of them; both by where the guess came from: own, given, recent.
     """
 
     request_id: str
@@ -168,6 +169,8 @@ class Receipt:
     decode_ms: float
     total_ms: float
     finish_reasons: tuple[FinishReason, ...]
+    drafted_tokens: Mapping[str, int] = field(default_factory=dict)
+    accepted_tokens: Mapping[str, int] = field(default_factory=dict)
     coalesced_with: str | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)
 

@@ -61,6 +61,11 @@ class EngineHandle:
         return self._loop.failure
 
     @property
+    def speculates(self) -> bool:
+        """Whether texts to guess from are of any use."""
+        return self._options.speculation == "auto"
+
+    @property
     def max_sequence_tokens(self) -> int:
         """Most tokens, prompt and output together, that the model and the KV arena can hold for one sequence."""
         return min(self._spec.max_context, self._num_blocks * BLOCK_TOKENS)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from halfline.engine.speculation.draft import DraftCounts, DraftSource
+from halfline.engine.speculation.draft import DraftCounts
 from halfline.engine.speculation.repeats import Repeats
 from halfline.kv.block_table import BlockTable
 from halfline.request import FinishReason, Priority
@@ -60,8 +60,8 @@ class SequenceStats:
     queue_ms: float
     prefill_ms: float
     decode_ms: float
-    drafted: Mapping[DraftSource, int] = field(default_factory=dict)
-    accepted: Mapping[DraftSource, int] = field(default_factory=dict)
+    drafted: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

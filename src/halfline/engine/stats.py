@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from halfline.engine.speculation.draft import DraftSource
 from halfline.telemetry.latencies import Latencies
 
 
@@ -34,6 +33,6 @@ class EngineStats:
     total_evicted_blocks: int = 0
     total_saved_blocks: int = 0
     total_fetched_blocks: int = 0
-    total_drafted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)
-    total_accepted_tokens: Mapping[DraftSource, int] = field(default_factory=dict)
+    total_drafted_tokens: Mapping[str, int] = field(default_factory=dict)
+    total_accepted_tokens: Mapping[str, int] = field(default_factory=dict)
     cancels: Latencies = field(default_factory=Latencies)

@@ -7,10 +7,12 @@ from dataclasses import fields
 
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Progress, Work
+from halfline.engine.speculation.repeats import Repeats
 from halfline.errors import BadRequest
 from halfline.kv.namespace import F16, namespace
 from halfline.model.executor import CAUSAL
 from halfline.model.spec import ModelSpec
+from halfline.pipeline.draft_texts import DraftTexts
 from halfline.pipeline.following import Follower, Followers
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
@@ -48,6 +50,7 @@ class CompletionPipeline:
         self._model_name = spec.name
         self._clock = clock
         self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
+        self._draft_texts = DraftTexts(tokenizer)
         self._receipts = Receipts(options.kept_receipts)
         self._followers = Followers()
 
@@ -135,11 +138,17 @@ class CompletionPipeline:
                 tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
             ),
             prompt_logprobs=request.params.logprobs if request.echo else None,
+            draft_sources=self._draft_sources(request, prompt),
             priority=request.priority,
             tenant=request.tenant,
             user=request.user,
             deadline_ms=None if request.deadline_ms is None else request.deadline_ms - spent_ms,
         )
+
+    def _draft_sources(self, request: CompletionRequest, prompt: Prompt) -> tuple[Repeats, ...]:
+        if not self._engine.speculates:
+            return ()
+        return self._draft_texts.around(request.tenant, prompt.before, prompt.behind)
 
     async def _deltas(
         self, request: CompletionRequest, prompt: Prompt, follower: Follower

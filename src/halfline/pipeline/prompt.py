@@ -27,8 +27,8 @@ _SLACK_TOKENS = 8  # infill markers, BOS, and a window that comes out a little l
 class Prompt:
     """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`.
 
-    `rest_of_line` is what stands between the cursor and the end of its line, empty in raw mode. `ledger` says what
-    went in and what was left out.
+    `rest_of_line` is what stands between the cursor and the end of its line, `before` what stands before the window and
+    `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was left out.
     """
 
     token_ids: tuple[int, ...]
@@ -37,6 +37,8 @@ class Prompt:
     text: str
     places: range
     rest_of_line: str = ""
+    before: str = ""
+    behind: str = ""
     ledger: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -105,6 +107,8 @@ class PromptBuilder:
             text=text,
             places=range(len(before), len(before) + len(prefix_ids)),
             rest_of_line=document.suffix.partition("\n")[0],
+            before=document.prefix[:start],
+            behind=document.suffix,
             ledger={
                 "mode": "editor",
                 "infill": self._infill.name if self._infill else None,

@@ -1,7 +1,7 @@
 """Where the milliseconds and tokens of the latest requests went (C11)."""
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from halfline.engine.sequence import Outcome, SequenceStats
@@ -40,6 +40,8 @@ class Trace:
             decode_ms=max(outcome.stats.decode_ms for outcome in outcomes),
             total_ms=self.total_ms,
             finish_reasons=reasons,
+            drafted_tokens=_summed([outcome.stats.drafted for outcome in outcomes]),
+            accepted_tokens=_summed([outcome.stats.accepted for outcome in outcomes]),
             ledger=self.ledger,
         )
 
@@ -66,6 +68,13 @@ _CANCELLED = Outcome(
     "cancelled",
     SequenceStats(num_reused=0, num_computed=0, num_generated=0, queue_ms=0.0, prefill_ms=0.0, decode_ms=0.0),
 )
+
+
+def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
 
 
 class Receipts:

@@ -4,7 +4,7 @@ Knows names, units and buckets. It keeps its own registry, so that two servers i
 Prometheus counters only grow; gauges are read from the engine at the moment somebody asks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Protocol
 
@@ -46,6 +46,14 @@ class EngineState(Protocol):
 
     @property
     def total_preemptions(self) -> int: ...
+
+    @property
+    def total_drafted_tokens(self) -> Mapping[str, int]:
+        """Guessed tokens that were run, by where the guess came from."""
+
+    @property
+    def total_accepted_tokens(self) -> Mapping[str, int]:
+        """Those of them that the model agreed with."""
 
     @property
     def total_copied_blocks(self) -> int: ...
@@ -155,6 +163,18 @@ class _EngineCollector(Collector):
             "Sequences that gave their blocks up and wait again.",
             state.total_preemptions,
         )
+        drafts = CounterMetricFamily(
+            "halfline_draft_tokens",
+            "Guessed tokens that were run, and those the model agreed with, by where the guess came from.",
+            labels=("source", "kind"),
+        )
+        for kind, counts in (
+            ("drafted", state.total_drafted_tokens),
+            ("accepted", state.total_accepted_tokens),
+        ):
+            for source, count in counts.items():
+                drafts.add_metric((source, kind), count)
+        yield drafts
         bounds = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
         yield HistogramMetricFamily(
             "halfline_cancel_seconds",

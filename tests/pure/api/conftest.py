@@ -155,7 +155,13 @@ def on_stage() -> Callable[..., object]:
             return Loaded(
                 pipeline=pipeline,
                 model=ServedModel(name="letters", max_context=512, infill_format="letters"),
-                engine_state=lambda: EngineStats(num_running=1, num_held_blocks=2, num_cached_blocks=3),
+                engine_state=lambda: EngineStats(
+                    num_running=1,
+                    num_held_blocks=2,
+                    num_cached_blocks=3,
+                    total_drafted_tokens={"own": 7},
+                    total_accepted_tokens={"own": 4},
+                ),
                 failure=lambda: scene.failure,
                 close=close,
             )

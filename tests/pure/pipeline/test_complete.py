@@ -2,10 +2,11 @@
 
 import asyncio
 import gc
+import itertools
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -227,6 +228,38 @@ def test_eos_ends_the_text_unless_it_is_ignored() -> None:
         assert ignored.choices[0].finish_reason == "length"
 
     serve(main, ScriptedExecutor("é!", len(PROMPT)))
+
+
+def test_an_answer_that_stands_further_down_comes_in_fewer_steps_and_is_the_same() -> None:
+    said = "total = count_of(things)"
+    document = Document("x = 1\n", f"\ndef other():\n    {said}\n\n    x = 1\n{said}\n", "a.py")
+    answers: dict[str, tuple[str, int, int]] = {}
+
+    async def answer(speculation: Literal["auto", "off"]) -> None:
+        executor = ScriptedExecutor(said, len("x = 1\n"))
+        ticks = (
+            itertools.count()
+        )  # every step takes as long, so that rows are cheap whatever this machine does
+        options = EngineOptions(speculation=speculation)
+        engine = EngineHandle(executor, options, lambda: next(ticks) * 1e-3)
+        engine.start()
+        pipeline = CompletionPipeline(engine, TOKENIZER, executor.spec, PipelineOptions())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                completion = await pipeline.complete(request(document))
+        finally:
+            await asyncio.to_thread(engine.close, 0.0)
+        receipt = completion.receipt
+        assert receipt.drafted_tokens.keys() == receipt.accepted_tokens.keys()
+        num_accepted = receipt.accepted_tokens.get("given", 0)
+        answers[speculation] = (completion.choices[0].text, num_accepted, engine.stats().total_steps)
+
+    for speculation in ("off", "auto"):
+        asyncio.run(answer(speculation))  # type: ignore[arg-type]
+    assert answers["auto"][0] == answers["off"][0] != ""
+    assert answers["off"][1] == 0
+    assert answers["auto"][1] > 5
+    assert answers["auto"][2] == answers["off"][2] - answers["auto"][1]
 
 
 def test_an_editor_is_not_given_what_already_stands_behind_the_cursor() -> None:

@@ -20,18 +20,18 @@ class DraftCounts:
     """Draft tokens that were run, and those of them that the model agreed with, by source."""
 
     def __init__(self) -> None:
-        self._num_drafted: dict[DraftSource, int] = {}
-        self._num_accepted: dict[DraftSource, int] = {}
+        self._num_drafted: dict[str, int] = {}
+        self._num_accepted: dict[str, int] = {}
 
     def count(self, draft: Draft, num_accepted: int) -> None:
         source = draft.source
         self._num_drafted[source] = self._num_drafted.get(source, 0) + len(draft.token_ids)
         self._num_accepted[source] = self._num_accepted.get(source, 0) + num_accepted
 
-    def drafted(self) -> Mapping[DraftSource, int]:
+    def drafted(self) -> Mapping[str, int]:
         """A copy; sources that were never used are missing."""
         return dict(self._num_drafted)
 
-    def accepted(self) -> Mapping[DraftSource, int]:
+    def accepted(self) -> Mapping[str, int]:
         """A copy, with the same keys as `drafted`."""
         return dict(self._num_accepted)
