@@ -14,11 +14,11 @@ from pathlib import Path
 
 from halfline.bench.keystrokes import replay
 from halfline.bench.speculation import Item
-from halfline.quality.texts import default_texts
 from halfline.request import SamplingParams
 
 _LINE = SamplingParams(stop=("\n",))
 _WINDOW_LINES = 256
+_COPY_LINES, _COPY_EVERY = 60, 2
 _FIRST_TRANSACTION, _LAST_TRANSACTION = 3000, 36_800
 
 
@@ -28,7 +28,7 @@ def workloads(data: Path, num_stretches: int, stretch: int) -> Mapping[str, list
     return {
         "replay": list(_replayed(data / "rustcode.json.gz", num_stretches, stretch)),
         "infill": list(_infilled(infill, _LINE, 24)),
-        "copy": list(_copied())[::2],
+        "copy": list(_copied(data / "rustcode.json.gz"))[::_COPY_EVERY],
         "guard": list(_infilled(infill, SamplingParams(temperature=1.0, seed=0), 16)),
     }
 
@@ -59,17 +59,17 @@ def _infilled(file: Path, params: SamplingParams, max_new_tokens: int) -> Iterat
         )
 
 
-def _copied() -> Iterator[Item]:
-    """Rust functions of the texts that come along; each is begun again, renamed, with its first lines."""
-    for path in default_texts():
-        text = path.read_text("utf-8")
+def _copied(trace: Path) -> Iterator[Item]:
+    """Functions of the session's final document; each is begun again, renamed, with its first lines."""
+    for end in replay(trace, range(_LAST_TRANSACTION, _LAST_TRANSACTION + 1), 1):
+        text = end.prefix + end.suffix
         for number, found in enumerate(re.finditer(r"\n( *)(?:pub )?fn (\w+).*?\n\1\}\n", text, re.DOTALL)):
             lines = found[0].splitlines(keepends=True)
             if 8 <= len(lines) <= 40:
                 again = "".join(lines[:3]).replace(f"fn {found[2]}", f"fn {found[2]}_again")
                 yield Item(
-                    name=f"{path.name} {number}",
-                    prompt=text[: found.end()] + again,
+                    name=f"function {number}",
+                    prompt="".join(text[: found.end()].splitlines(keepends=True)[-_COPY_LINES:]) + again,
                     max_new_tokens=48,
                     params=SamplingParams(),
                 )

@@ -387,6 +387,21 @@ def test_drafts_get_what_prompts_leave_of_the_budget() -> None:
     assert engine.tokens(0) == alone(prompt_of(5, seed=1), 60)
 
 
+def test_a_prompt_that_is_cut_short_of_the_budget_carries_no_draft() -> None:
+    options = EngineOptions(step_tokens=256, max_num_seqs=8)
+    engine = Stepper(wrong, num_blocks=200, options=options)
+    prompts = [prompt_of(150, seed=number) for number in range(3)]
+    for number, prompt in enumerate(prompts):
+        engine.add(number, prompt, 10)
+    engine.run()
+    cut = [chunk for plan in engine.plans for chunk in plan.chunks if not chunk.samples]
+    assert any(
+        chunk.num_tokens < 150 and plan.num_rows < 256 for plan in engine.plans for chunk in plan.chunks
+    )
+    assert cut and not any(chunk.draft_ids for chunk in cut)
+    assert all(engine.tokens(number) == alone(prompt, 10) for number, prompt in enumerate(prompts))
+
+
 def test_rejected_places_are_neither_published_nor_reused() -> None:
     prompt = prompt_of(30, seed=5)
     guessed = [1, 2, 3] * 12
