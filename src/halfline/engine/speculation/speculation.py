@@ -21,6 +21,9 @@ from halfline.engine.speculation.step_costs import StepCosts
 _MAX_ROWS = 64
 """Larger steps are bound by arithmetic, there a row costs what it costs alone: nothing is guessed."""
 
+_HOPELESS = 0.02
+"""Chance below which a row is worth nothing on any machine; saves looking further."""
+
 _MAX_TENANTS = 64
 _RECENT_TOKENS = 1 << 12  # of each tenant's answers
 _RECENT_CONTEXT = 8  # tokens of the prompt kept before an answer: enough to recognise the place
@@ -127,7 +130,8 @@ class _Tenant:
 
 @dataclass(frozen=True, slots=True)
 class _Guess:
-    """What the tokens from `start` of the sequence on might be. `chances[i]`: that the first i + 1 of them are right.
+    """What the tokens from `start` of the sequence on might be. `chances[i]`: that the first i + 1 of them are right,
+    as far as there is any hope.
 
     `token_ids[i]` follows `num_matched + i` tokens that match, if those before it are right.
     """
@@ -194,6 +198,8 @@ class _Follower:
         chances, chance = [], 1.0
         for position in range(len(token_ids)):
             chance *= min(0.98, luck * chance_of(source, num_matched + position))
+            if chance < _HOPELESS:
+                break
             chances.append(chance)
         return _Guess(source, num_matched, token_ids, len(self._sequence.token_ids), tuple(chances))
 

@@ -1,6 +1,6 @@
 """The index finds what a plain search finds, however its text came to be."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halfline.engine.speculation.repeats import MAX_MATCHED, Repeat, Repeats
@@ -23,6 +23,7 @@ def search(token_ids: list[int], recent: list[int]) -> Repeat | None:
     return best
 
 
+@settings(deadline=None)
 @given(st.lists(texts, max_size=4), st.lists(st.integers(0, 3), min_size=1, max_size=6))
 def test_a_text_appended_in_pieces_is_found_as_by_plain_search(
     pieces: list[list[int]], recent: list[int]
@@ -40,6 +41,7 @@ def test_a_text_appended_in_pieces_is_found_as_by_plain_search(
         assert matched == recent[-found.num_matched :]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=30), st.lists(st.integers(0, 9), min_size=1, max_size=6))
 def test_where_little_repeats_the_longest_latest_match_is_found(
     token_ids: list[int], recent: list[int]
@@ -49,6 +51,7 @@ def test_where_little_repeats_the_longest_latest_match_is_found(
         assert Repeats(token_ids).find(recent) == search(token_ids, recent)
 
 
+@settings(deadline=None)
 @given(st.lists(texts, min_size=2, max_size=4), texts.filter(bool))
 def test_an_index_brought_up_to_date_is_one_made_anew(versions: list[list[int]], recent: list[int]) -> None:
     repeats = Repeats()
@@ -65,6 +68,7 @@ def test_an_index_brought_up_to_date_is_one_made_anew(versions: list[list[int]],
         assert found.num_matched == 1 and versions[-1][found.place - 1] == recent[-1]
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_what_two_texts_have_alike_is_their_common_beginning(ones: list[int], others: list[int]) -> None:
     count = Repeats(ones).num_alike(others)
