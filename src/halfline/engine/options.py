@@ -13,8 +13,8 @@ class EngineOptions:
     are being computed."""
 
     step_ms: float = 30.0
-    """Most milliseconds a step should take while others wait beside its own prompt, or when it computes batch work.
-    How many rows of a prompt that allows is learned from the steps that ran."""
+    """Most milliseconds a step should take while others wait beside its prompt, or when there is batch work; a prompt
+    that nobody waits beside gets four times as long. How many rows that allows is learned from the steps that ran."""
 
     patience_s: float = 5.0
     """Seconds of waiting that lift a request one class, from idle to batch to interactive, and then before everybody

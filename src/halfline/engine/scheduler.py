@@ -3,7 +3,7 @@
 There is no prefill phase and no decode phase: a sequence has pending tokens, a step has a budget. Each plan
 gives every sequence that decodes its one token, and spends the rest of the budget on prompts, most urgent
 first (engine/urgency.py). The budget is one of rows and, while somebody waits, one of time (engine/step_budget.py).
-Idle work pauses as long as there is anything interactive.
+Idle work pauses as long as there is any other.
 
 One that does not fit is passed by those that do, until it has matured: then nobody passes it.
 
@@ -39,6 +39,9 @@ from halfline.model.executor import BLOCK_TOKENS
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
+
+_LONE_STEPS = 4
+"""How much longer a step may take beside which nobody waits: the fixed part of a step is paid less often."""
 
 _MAX_PASSED = 16
 """Most sequences that do not fit and are passed by others in one plan: finding out costs a look-up each."""
@@ -78,7 +81,10 @@ class Scheduler:
         self._drafter = drafter
         self._admission = Admission(pool, options.max_num_seqs)
         self._urgency = Urgency(options.patience_s, options.step_tokens)
-        self._budget = StepBudget(options.step_ms)
+        self._shared_budget = StepBudget(options.step_ms)
+        # Of a prompt that nobody waits beside. Whoever comes meanwhile waits for the rest of the step.
+        self._lone_budget = StepBudget(_LONE_STEPS * options.step_ms)
+        self._shared_step = False  # what the step in flight is
         self._waiting: list[Sequence] = []  # they hold no blocks
         self._running: list[Sequence] = []  # earliest arrival first
         self._by_id: dict[int, Sequence] = {}
@@ -132,9 +138,11 @@ class Scheduler:
             if sequence.id not in self._on_hold
         }
         num_urgent = sum(rank == 0 for rank in ranks.values())
-        paused = {sequence for sequence, rank in ranks.items() if rank == IDLE and num_urgent}
+        best = min(ranks.values(), default=IDLE)
+        paused = {sequence for sequence, rank in ranks.items() if best < rank == IDLE}
         self._plan_decodes(num_tokens, paused, now)
-        self._plan_prompts(num_tokens, paused, num_urgent, now)
+        self._shared_step = num_urgent > 1 or any(each.work.priority == "batch" for each in ranks)
+        self._plan_prompts(num_tokens, paused, now)
         drafts = self._plan_drafts(num_tokens)
         chunks = (next_chunk(sequence, count, drafts.get(sequence)) for sequence, count in num_tokens.items())
         yields = all(ranks[sequence] == IDLE for sequence in num_tokens)
@@ -149,7 +157,8 @@ class Scheduler:
         self._num_steps += 1
         self._num_copied += len(plan.copies)
         if any(chunk.num_tokens > 1 for chunk in plan.chunks):
-            self._budget.learn(plan.num_rows, plan.mean_place, (now - plan.planned_at) * 1e3)
+            budget = self._shared_budget if self._shared_step else self._lone_budget
+            budget.learn(plan.num_rows, plan.mean_place, (now - plan.planned_at) * 1e3)
         if self._drafter is not None:
             self._drafter.step_ran(plan.num_rows, (now - plan.planned_at) * 1e3)
         progress = (
@@ -214,7 +223,7 @@ class Scheduler:
                 self._plan_chunk(sequence, 1, num_tokens, now)
 
     def _plan_prompts(
-        self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], num_urgent: int, now: float
+        self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], now: float
     ) -> None:
         prompts = [each for each in self._running if each.num_pending > 1 and each not in paused]
         being_computed = {sequence.table.next_block(sequence.token_ids) for sequence in prompts}
@@ -235,29 +244,27 @@ class Scheduler:
                     continue
                 self._admit(sequence, fitting, now)
                 being_computed.add(sequence.table.next_block(sequence.token_ids))
-            urgent = self._urgency.rank(sequence, now) == 0
-            timed = num_urgent > urgent or sequence.work.priority == "batch"
-            count = self._room(sequence, num_tokens, timed)
+            count = self._room(sequence, num_tokens, now)
             if count:
                 self._plan_chunk(sequence, count, num_tokens, now)
 
-    def _room(self, sequence: Sequence, num_tokens: Mapping[Sequence, int], timed: bool) -> int:
+    def _room(self, sequence: Sequence, num_tokens: Mapping[Sequence, int], now: float) -> int:
         """How many of its pending tokens the step has room for; 0 is none.
 
-        Where time is short the first prompt of a step gets at least a block, and none ends within one.
+        Where time is short the first prompt of a step gets at least a block, and none ends within one. Idle work has
+        time: it is stopped when somebody comes.
         """
         num_rows = sum(num_tokens.values())
         room = min(sequence.num_pending, self._options.step_tokens - num_rows)
-        if not timed:
+        if self._urgency.rank(sequence, now) == IDLE:
             return room
-        some_prompt = any(count > 1 for count in num_tokens.values())
-        num_timed = max(
-            self._budget.max_rows(sequence.num_computed) - num_rows, 0 if some_prompt else BLOCK_TOKENS
-        )
+        budget = self._shared_budget if self._shared_step else self._lone_budget
+        num_timed = budget.max_rows(sequence.num_computed) - num_rows
+        if all(count == 1 for count in num_tokens.values()):
+            num_timed = max(num_timed, BLOCK_TOKENS)
         if room <= num_timed:
             return room
-        rest = (sequence.num_computed + num_timed) % BLOCK_TOKENS
-        return num_timed - rest if rest < num_timed else num_timed
+        return max(0, num_timed - (sequence.num_computed + num_timed) % BLOCK_TOKENS)
 
     def _make_room(
         self, sequence: Sequence, match: Match, num_tokens: dict[Sequence, int], now: float
