@@ -98,7 +98,7 @@ def test_a_keystroke_stops_a_step_that_holds_only_idle_work_and_the_blocks_befor
         )
 
     executor.before_run = third_step_is_long
-    on_engine(executor, EngineOptions(step_tokens=32, max_num_seqs=8), main)
+    on_engine(executor, EngineOptions(step_tokens=32, max_num_seqs=8, speculation="off"), main)
 
 
 @pytest.mark.parametrize("beside", ["interactive", "batch"])
