@@ -122,10 +122,23 @@ def test_a_sequence_that_goes_its_own_way_is_guessed_at_less_than_its_tenants_ot
             say(asked, [answer, 1])
     lengths = []
     for asked in (strange, usual):
-        say(asked, [70, 71])
+        say(asked, [2, 70, 71, 72, 73])
         draft = draft_of(speculation, asked)
         lengths.append(0 if draft is None else len(draft.token_ids))
     assert lengths[0] < lengths[1]
+
+
+def test_what_comes_after_a_wrong_guess_is_not_judged() -> None:
+    speculation = taught()
+    asked = sequence(0, [*LINE, 1, 70, 71])
+    draft_of(speculation, asked)
+    acceptance = speculation._tenants["me"].acceptance
+    before = [acceptance.chance("own", num_matched) for num_matched in (2, 3, 4)]
+    say(asked, [99, 73, 74])
+    speculation.ended(asked)
+    after = [acceptance.chance("own", num_matched) for num_matched in (2, 3, 4)]
+    assert after[0] < before[0]
+    assert after[1:] == before[1:]
 
 
 def answer_once(speculation: Speculation, number: int, namespace: str, answer: list[int]) -> None:
