@@ -31,12 +31,14 @@ class FakePipeline:
     """Token number t of every choice is the letter abcdef…[t]; choice c's tokens have logprob -(c + 1).
 
     `gate` holds generation after the first token until it is set. `refusal` is raised before the first delta.
-    `fails` ends every choice with "failed" after one token.
+    `fails` ends every choice with "failed" after one token, `sheds` is raised then; `ends_with` is how others end.
     """
 
     gate: asyncio.Event | None = None
     refusal: Exception | None = None
     fails: bool = False
+    sheds: Exception | None = None
+    ends_with: FinishReason = "length"
     requests: list[CompletionRequest] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     called_off: list[str] = field(default_factory=list)
@@ -53,6 +55,8 @@ class FakePipeline:
                     await self.gate.wait()
                 for index in range(request.num_choices):
                     yield self._delta(request, index, token)
+                if self.sheds is not None:
+                    raise self.sheds
                 if self.fails:
                     break
             finished = True
@@ -90,7 +94,7 @@ class FakePipeline:
         return self.receipts.get(request_id)
 
     def _finish(self, request: CompletionRequest) -> FinishReason:
-        return "failed" if self.fails else "length"
+        return "failed" if self.fails else self.ends_with
 
     def _delta(self, request: CompletionRequest, index: int, token: int) -> ChoiceDelta:
         letter = chr(ord("a") + token % 26)

@@ -1,0 +1,115 @@
+"""What a body says about whose turn it is, what replaces what, and how a client calls a completion off."""
+
+import asyncio
+import json
+
+import pytest
+
+from halfline.api.dialects.openai_body import read_completion_call
+from halfline.api.options import ApiOptions
+from halfline.errors import BadRequest, Overloaded
+from halfline.request import CompletionRequest, Identity
+
+pytestmark = pytest.mark.anyio
+
+
+def understood(**body: object) -> CompletionRequest:
+    return read_completion_call(json.dumps(body).encode(), "cmpl-1", "me", ApiOptions()).requests[0]
+
+
+async def test_user_priority_and_deadline_reach_the_request() -> None:
+    asked = understood(prompt="x", user="ann", priority="idle", deadline_ms=120)
+    assert (asked.tenant, asked.user, asked.priority, asked.deadline_ms) == ("me", "ann", "idle", 120)
+    plain = understood(prompt="x")
+    assert (plain.user, plain.priority, plain.deadline_ms) == ("", "interactive", None)
+
+
+async def test_a_prompt_that_is_only_scored_is_batch_work_unless_the_client_says_otherwise() -> None:
+    scored = {"prompt": "x", "echo": True, "logprobs": 1, "max_tokens": 0}
+    assert understood(**scored).priority == "batch"
+    assert understood(**scored, priority="interactive").priority == "interactive"
+    assert understood(**{**scored, "max_tokens": 1}).priority == "interactive"
+
+
+async def test_only_a_user_and_a_path_together_make_an_identity() -> None:
+    both = understood(prompt="x", user="ann", metadata={"path": "a.py"})
+    assert both.identity == Identity("me", "ann", "a.py")
+    assert understood(prompt="x", metadata={"path": "a.py"}).identity is None
+    assert understood(prompt="x", user="", metadata={"path": "a.py"}).identity is None
+    assert understood(prompt="x", user="ann", suffix="y").identity is None
+    assert understood(prompt="x", user="ann").identity is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("priority", "urgent"), ("priority", 0), ("deadline_ms", 0), ("deadline_ms", "5")]
+)
+async def test_an_impossible_turn_is_named(field: str, value: object) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        understood(prompt="x", **{field: value})
+    assert refusal.value.field == field
+
+
+async def test_a_superseded_answer_is_a_whole_reply_and_says_so(on_stage) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.ends_with = "superseded"
+        reply = await stage.complete(prompt="x", max_tokens=3)
+        plain = await stage.complete(prompt="x", max_tokens=3, stream=True)
+    assert reply.status_code == 200
+    assert reply.headers["x-halfline-superseded"] == "1"
+    assert reply.json()["superseded"] is True
+    assert reply.json()["choices"][0]["finish_reason"] == "length"
+    events = [json.loads(line[6:]) for line in plain.text.splitlines() if line.startswith("data: {")]
+    assert [event.get("superseded") for event in events] == [None, None, True]
+    assert events[-1]["choices"][0]["finish_reason"] == "length"
+    assert "x-halfline-superseded" not in plain.headers, "they were sent before it happened"
+
+
+async def test_a_stream_superseded_before_its_first_event_says_so_in_its_headers(on_stage) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.ends_with = "superseded"
+        reply = await stage.complete(prompt="x", max_tokens=1, stream=True)
+        usual = await stage.complete(prompt="x", max_tokens=2)
+    assert reply.headers["x-halfline-superseded"] == "1"
+    assert usual.headers["x-halfline-superseded"] == "1"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_running_completion_is_called_off_by_the_clients_own_name_for_it(on_stage, stream) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.gate = asyncio.Event()
+        body = {"prompt": ["x", "y"], "max_tokens": 2, "stream": stream}
+        headers = {"X-Request-Id": "keystroke-7"}
+        task = asyncio.create_task(stage.client.post("/v1/completions", json=body, headers=headers))
+        while len(stage.pipeline.requests) < 2:
+            await asyncio.sleep(0)
+        unknown = await stage.client.post("/v1/completions/keystroke-8/cancel")
+        by_name = await stage.client.post("/v1/completions/keystroke-7/cancel")
+        by_id = await stage.client.post(f"/v1/completions/{stage.pipeline.requests[0].id}/cancel")
+        stage.pipeline.gate.set()
+        await task
+        late = await stage.client.post("/v1/completions/keystroke-7/cancel")
+    assert (unknown.status_code, late.status_code) == (404, 404)
+    assert unknown.json()["error"]["code"] == "not_running"
+    assert by_name.json() == {"id": "keystroke-7", "cancelled": True}
+    assert by_id.status_code == 200
+    assert stage.pipeline.called_off == [request.id for request in stage.pipeline.requests] * 2
+
+
+async def test_a_stream_that_is_shed_after_its_first_event_ends_with_the_refusal(on_stage) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.sheds = Overloaded(9, 8, 3.0)
+        reply = await stage.complete(prompt="x", max_tokens=3, stream=True)
+    lines = [line for line in reply.text.splitlines() if line]
+    assert json.loads(lines[-2][6:])["error"]["code"] == "overloaded"
+    assert lines[-1] == "data: [DONE]"
+
+
+async def test_metrics_tell_cancel_latency_superseded_and_coalesced(on_stage) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.ends_with = "superseded"
+        await stage.complete(prompt="x", max_tokens=3)
+        text = (await stage.client.get("/metrics")).text
+    assert 'halfline_completions_total{finish_reason="superseded"} 1.0' in text
+    assert 'halfline_cancel_seconds_bucket{le="0.001"} 0.0' in text
+    assert 'halfline_cancel_seconds_bucket{le="+Inf"} 0.0' in text
+    assert "halfline_coalesced_total 0.0" in text
