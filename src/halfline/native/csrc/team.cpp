@@ -8,8 +8,8 @@ namespace halfline {
 namespace {
 
 // Within a pass the others are a few microseconds away; a worker that waits longer has lost its core to somebody and
-// goes to sleep.
-constexpr int kSpins = 2000;
+// goes to sleep. About 100 microseconds.
+constexpr int kSpins = 1500;
 
 inline void pause() {
 #if defined(__x86_64__)

@@ -123,6 +123,14 @@ struct PackedPanel {
   BlockScales scale(int block) const {
     return scales_of<Format>(group_of(block) + Format::group * Format::quant_bytes, block % Format::group);
   }
+  // The hardware stops at the end of every page and starts again slowly: asking for what comes a page later took one
+  // thread from 8.4 to 12.5 GB/s (Q4_1, one row, Sapphire Rapids; 1 KiB ahead: 9.4, 2 KiB: 11, 8 KiB: 11.8). Behind
+  // the last panel it asks for nothing that exists, which is allowed.
+  void prefetch(int block) const {
+    constexpr int kAhead = 4096, kBytes = Format::group_bytes / Format::group;
+    const auto* next = reinterpret_cast<const char*>(groups) + std::int64_t{block} * kBytes + kAhead;
+    for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(next + line);
+  }
 };
 
 // The same, unpacked once for many rows:   [block][8 vectors of 64 bytes] | [block][2 vectors of 16 floats]
@@ -130,6 +138,7 @@ struct UnpackedPanel {
   const std::uint8_t* quants;
   const float* scales;
 
+  void prefetch(int) const {}
   Bytes vector(int block, int g) const { return Bytes::load(quants + block * 512 + g * 64); }
   BlockScales scale(int block) const {
     return {Vec::load(scales + block * 32), Vec::load(scales + block * 32 + 16)};
@@ -141,6 +150,7 @@ inline UnpackedPanel unpack(const PackedPanel<Format>& panel, int blocks, std::u
   std::uint8_t* quants = scratch;
   float* scales = reinterpret_cast<float*>(scratch + blocks * 512);
   for (int block = 0; block < blocks; ++block) {
+    panel.prefetch(block);
     for (int g = 0; g < 8; ++g) panel.vector(block, g).store(quants + block * 512 + g * 64);
     const BlockScales scale = panel.scale(block);
     scale.scale.store(scales + block * 32);
@@ -161,6 +171,7 @@ inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, V
     const std::int8_t* quants = tile.quants + std::int64_t{block} * Rows * kBlockValues;
     const std::int32_t* negated = tile.negated_sums + std::int64_t{block} * Rows * 2;
     const float* scales = tile.scales + std::int64_t{block} * Rows;
+    for (int p = 0; p < Panels; ++p) panels[p].prefetch(block);
 
     const auto half_block = [&](int first, int count, auto start_sum, auto scale_of) {
       Dot<Format> dots[Panels][Rows];
