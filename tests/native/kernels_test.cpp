@@ -78,12 +78,17 @@ void test_linears(const Kernels& kernels) {
     matrix.data = packed.as<std::uint8_t>();
     const std::vector<float> x = random.values(kTokens * kCols);
     std::vector<float> y(kTokens * kRows);
-    const Memory quants(quant_rows_bytes(kTokens, kCols));
+    constexpr int kTerms = kTokens + 2;
+    const std::int32_t refined[] = {0, 5};
+    const Memory quants(quant_rows_bytes(kTerms, kCols));
     const Memory scratch(static_cast<std::size_t>(linear_scratch_bytes(kCols)));
-    const QuantRows quant = quant_rows(quants, kTokens, kCols);
-    for (int row = 0; row < kTokens; ++row) kernels.quantise(x.data() + row * kCols, kCols, row, kTokens, quant);
-    kernels.linear({&matrix, nullptr, kTokens, x.data(), kCols, quant, y.data(), kRows, false, 1.0f}, 0, matrix.panels,
-                   scratch.as<std::uint8_t>());
+    const QuantRows quant = quant_rows(quants, kTerms, kCols);
+    for (int row = 0; row < kTokens; ++row) kernels.quantise(x.data() + row * kCols, kCols, row, kTerms, quant);
+    for (int i = 0; i < 2; ++i) {
+      kernels.quantise_rest(x.data() + refined[i] * kCols, kCols, kTokens + i, kTerms, quant);
+    }
+    kernels.linear({&matrix, nullptr, kTokens, x.data(), kCols, quant, y.data(), kRows, false, 1.0f, refined, 2}, 0,
+                   matrix.panels, scratch.as<std::uint8_t>());
     print_checksum(file.name, y);
     std::vector<float> row(kCols);
     unpack_row(matrix, 20, row.data());
@@ -104,6 +109,13 @@ void test_rows(const Kernels& kernels) {
   print_checksum("gelu", y);
   kernels.rotate(y.data(), x.data(), weight.data(), 30, 72, 0.125f);
   print_checksum("rotate", y);
+  std::vector<std::int32_t> ids(5);
+  std::vector<float> top(5);
+  double total;
+  kernels.top(x.data(), kSize - 5, 5, ids.data(), top.data(), &total);
+  top.insert(top.end(), ids.begin(), ids.end());
+  top.push_back(static_cast<float>(total));
+  print_checksum("top", top);
 }
 
 void test_attention(const Kernels& kernels) {

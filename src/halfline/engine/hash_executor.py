@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from halfline.errors import InvariantBroken
 from halfline.model.batch_check import check_batch
 from halfline.model.executor import BLOCK_TOKENS, Batch, Outputs
+from halfline.model.reference import top_logits
 from halfline.model.spec import ModelSpec, RopeSpec
 
 _NOTHING = -1  # a slot that was never written, or by a step that was stopped
@@ -47,9 +48,11 @@ class HashExecutor:
         logits = [
             hash_logits(self._read(batch, row), self.spec.vocab_size) for row in batch.logit_rows.tolist()
         ]
+        rows = np.array(logits, np.float32).reshape(len(logits), self.spec.vocab_size)
         return Outputs(
-            np.array(logits, np.float32).reshape(len(logits), self.spec.vocab_size),
+            rows,
             np.zeros((len(batch.hidden_rows), self.spec.hidden_size), np.float32),
+            top_logits(rows, batch.top_k) if batch.top_k else None,
         )
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:

@@ -53,7 +53,7 @@ class Batch:
     token_ids int32 [rows] · row_starts int32 [sequences + 1] · first_places int32 [sequences] ·
     block_tables int32 [sequences, max_blocks] (entries past a sequence's end are never read) ·
     logit_rows, hidden_rows int32: the rows whose logits / final hidden states (after the last norm) are
-    wanted.
+    wanted. top_k: how many of the largest logits of every logit row are wanted beside them, 0 for none.
     """
 
     token_ids: NDArray[np.int32]
@@ -63,14 +63,33 @@ class Batch:
     masks: Sequence[Mask]
     logit_rows: NDArray[np.int32]
     hidden_rows: NDArray[np.int32]
+    top_k: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopLogits:
+    """What greedy choices and log-probabilities need of each logit row, so that nobody has to look at all of it.
+
+    ids int32 [rows, top_k] and logits float32 [rows, top_k]: the largest first, the lower id first among equals ·
+    log_totals float64 [rows]: log(sum(exp(logits))), to about 1e-6; NaN when a logit of the row is not finite, and
+    then its ids and logits mean nothing.
+    """
+
+    ids: NDArray[np.int32]
+    logits: NDArray[np.float32]
+    log_totals: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """logits float32 [len(logit_rows), vocab] · hidden float32 [len(hidden_rows), hidden_size]."""
+    """logits float32 [len(logit_rows), vocab] · hidden float32 [len(hidden_rows), hidden_size].
+
+    `top` is None when the batch's top_k is 0.
+    """
 
     logits: NDArray[np.float32]
     hidden: NDArray[np.float32]
+    top: TopLogits | None = None
 
 
 class StopFlag(Protocol):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from halfline.model.batch_check import check_batch
 from halfline.model.checkpoint import Checkpoint
 from halfline.model.dequantize import dequantize
-from halfline.model.executor import BLOCK_TOKENS, Batch, Mask, Outputs
+from halfline.model.executor import BLOCK_TOKENS, Batch, Mask, Outputs, TopLogits
 from halfline.model.rope import inverse_frequencies
 from halfline.model.spec import ModelSpec
 
@@ -62,7 +62,9 @@ class ReferenceExecutor:
         wanted = self._norm("final_norm", x)
         head = "head" if "head.weight" in self._names else "embed"
         logits = self._linear(head, wanted[batch.logit_rows]) * self._spec.logit_scale
-        return Outputs(logits.astype(np.float32), wanted[batch.hidden_rows].astype(np.float32))
+        rows = logits.astype(np.float32)
+        hidden = wanted[batch.hidden_rows].astype(np.float32)
+        return Outputs(rows, hidden, top_logits(rows, batch.top_k) if batch.top_k else None)
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         for arena in (self._keys, self._values):
@@ -136,6 +138,15 @@ class ReferenceExecutor:
         if name not in self._weights:
             self._weights[name] = dequantize(self._checkpoint.tensor(name))
         return self._weights[name]
+
+
+def top_logits(logits: NDArray[np.float32], count: int) -> TopLogits:
+    """The `count` largest of each row of logits [rows, vocab]."""
+    ids = np.argsort(-logits, axis=1, kind="stable")[:, :count]
+    peaks = logits.max(axis=1, keepdims=True).astype(np.float64)
+    log_totals = peaks[:, 0] + np.log(np.exp(logits - peaks).sum(axis=1))
+    log_totals[~np.isfinite(logits).all(axis=1)] = np.nan
+    return TopLogits(ids.astype(np.int32), np.take_along_axis(logits, ids, axis=1), log_totals)
 
 
 def sees(mask: Mask, i: int, j: int) -> bool:

@@ -3,7 +3,7 @@
 Only bench/limits.py calls the probes of the machine's limits.
 """
 
-from numpy import float32, int32, uint8
+from numpy import float32, float64, int32, uint8
 from numpy.typing import NDArray
 
 def available_isas() -> list[str]: ...
@@ -64,6 +64,9 @@ class Engine:
         hidden_rows: NDArray[int32],
         logits: NDArray[float32],
         hidden: NDArray[float32],
+        top_ids: NDArray[int32],
+        top_logits: NDArray[float32],
+        log_totals: NDArray[float64],
     ) -> bool: ...
     def set_stop(self, stop: bool) -> None: ...
     @property

@@ -14,7 +14,7 @@ from halfline.errors import DamagedModel, UnsupportedModel
 from halfline.model.batch_check import check_batch
 from halfline.model.checkpoint import Checkpoint
 from halfline.model.dequantize import dequantize
-from halfline.model.executor import Batch, Outputs
+from halfline.model.executor import Batch, Outputs, TopLogits
 from halfline.model.rope import inverse_frequencies
 from halfline.model.spec import ModelSpec
 from halfline.native import _native
@@ -92,9 +92,13 @@ class NativeExecutor:
             (_NO_WINDOW if mask.window is None else min(mask.window, _NO_WINDOW), mask.num_sinks, mask.prefix)
             for mask in batch.masks
         ]
-        outputs = Outputs(
-            np.empty((len(batch.logit_rows), self._spec.vocab_size), dtype=np.float32),
-            np.empty((len(batch.hidden_rows), self._spec.hidden_size), dtype=np.float32),
+        count, rows = batch.top_k, len(batch.logit_rows)
+        logits = np.empty((rows, self._spec.vocab_size), dtype=np.float32)
+        hidden = np.empty((len(batch.hidden_rows), self._spec.hidden_size), dtype=np.float32)
+        top = TopLogits(
+            np.empty((rows, count), dtype=np.int32),
+            np.empty((rows, count), dtype=np.float32),
+            np.empty(rows if count else 0, dtype=np.float64),
         )
         finished = self._engine.run(
             _int32(batch.token_ids),
@@ -104,10 +108,13 @@ class NativeExecutor:
             np.array(masks, dtype=np.int32).reshape(-1, 3),
             _int32(batch.logit_rows),
             _int32(batch.hidden_rows),
-            outputs.logits,
-            outputs.hidden,
+            logits,
+            hidden,
+            top.ids,
+            top.logits,
+            top.log_totals,
         )
-        return outputs if finished else None
+        return Outputs(logits, hidden, top if count else None) if finished else None
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Raises ValueError for a block out of range or lists of different lengths."""

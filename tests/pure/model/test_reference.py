@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from halfline.model.checkpoint import TensorFormat
 from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Executor, Mask, Outputs
 from halfline.model.random_model import MemoryCheckpoint, random_checkpoint
-from halfline.model.reference import ReferenceExecutor, sees, visibility
+from halfline.model.reference import ReferenceExecutor, sees, top_logits, visibility
 from halfline.model.spec import Family
 
 FAMILIES: list[Family] = ["llama", "mistral", "qwen2", "qwen3", "starcoder2", "granite"]
@@ -157,6 +157,28 @@ def test_only_the_rows_asked_for_come_back_in_the_order_asked() -> None:
     some = run(ReferenceExecutor(checkpoint, 4), (tokens(9), 0, [0], CAUSAL), logit_rows=[8, 2, 2])
     np.testing.assert_allclose(some.logits, every.logits[[8, 2, 2]], rtol=1e-6)
     assert some.hidden.shape == (3, 64)
+
+
+def test_the_largest_logits_come_with_the_rows_when_asked_for() -> None:
+    executor = ReferenceExecutor(random_checkpoint(), 2)
+    batch = batch_of((tokens(9), 0, [0], CAUSAL))
+    outputs, without = executor.run(replace(batch, top_k=3)), executor.run(batch)
+    assert outputs is not None and outputs.top is not None and without is not None
+    assert without.top is None
+    np.testing.assert_array_equal(outputs.top.ids[:, 0], outputs.logits.argmax(axis=1))
+    assert np.all(np.diff(outputs.top.logits, axis=1) <= 0)
+    assert np.sum(outputs.logits >= outputs.top.logits[:, 2:]) == 3 * 9
+    np.testing.assert_allclose(
+        outputs.top.log_totals, np.log(np.exp(outputs.logits.astype(np.float64)).sum(axis=1)), rtol=1e-12
+    )
+
+
+def test_equal_logits_are_ordered_by_id_and_overflow_shows() -> None:
+    logits = np.array([[1, 3, 3, 2, 3], [0, np.inf, 0, 0, 0]], dtype=np.float32)
+    with np.errstate(invalid="ignore"):
+        top = top_logits(logits, 4)
+    assert top.ids[0].tolist() == [1, 2, 4, 3]
+    assert np.isnan(top.log_totals).tolist() == [False, True]
 
 
 def test_copied_and_imported_blocks_continue_a_sequence() -> None:

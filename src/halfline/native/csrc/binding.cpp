@@ -18,6 +18,8 @@ namespace {
 using Int32s = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Int32Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using WritableInt32s = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ByteTable = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using WritableBytes = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -45,7 +47,8 @@ Isa isa_named(const std::string& name) {
 }
 
 bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_places, Int32Table block_tables,
-         Int32Table masks, Int32s logit_rows, Int32s hidden_rows, Floats logits, Floats hidden) {
+         Int32Table masks, Int32s logit_rows, Int32s hidden_rows, Floats logits, Floats hidden, WritableInt32s top_ids,
+         Floats top_logits, Doubles log_totals) {
   BatchView batch{token_ids.data(), static_cast<int>(token_ids.size()), {}, logit_rows.data(),
                   static_cast<int>(logit_rows.size()), hidden_rows.data(), static_cast<int>(hidden_rows.size())};
   for (std::size_t i = 0; i < first_places.size(); ++i) {
@@ -55,7 +58,8 @@ bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_place
                                mask[1], mask[2]});
   }
   nb::gil_scoped_release release;
-  return engine.run(batch, logits.data(), hidden.data());
+  return engine.run(batch, logits.data(), hidden.data(),
+                    {static_cast<int>(top_ids.shape(1)), top_ids.data(), top_logits.data(), log_totals.data()});
 }
 
 // One linear on its own, without bias: what tests hold against float64.

@@ -248,7 +248,7 @@ void Engine::reserve(int rows) {
   b.rows = rows;
 }
 
-bool Engine::run(const BatchView& batch, float* logits, float* hidden) {
+bool Engine::run(const BatchView& batch, float* logits, float* hidden, const TopLogits& top) {
   Buffers& b = *buffers_;
   reserve(batch.num_rows);
   b.places.resize(static_cast<std::size_t>(batch.num_rows));
@@ -274,11 +274,11 @@ bool Engine::run(const BatchView& batch, float* logits, float* hidden) {
     b.slabs.push_back(slab);
   }
   stopping_ = false;
-  team_.run([&](int worker) { forward(batch, logits, hidden, worker); });
+  team_.run([&](int worker) { forward(batch, logits, hidden, top, worker); });
   return !stopping_;
 }
 
-void Engine::forward(const BatchView& batch, float* logits, float* hidden, int worker) {
+void Engine::forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {
   embed(batch);
   for (int index = 0; index < shape_.num_layers; ++index) {
     team_.barrier([&] { stopping_ = stop_.load(std::memory_order_relaxed); });
@@ -290,7 +290,7 @@ void Engine::forward(const BatchView& batch, float* logits, float* hidden, int w
       feed_forward(layer, slab, worker);
     }
   }
-  finish(batch, logits, hidden, worker);
+  finish(batch, logits, hidden, top, worker);
 }
 
 void Engine::embed(const BatchView& batch) {
@@ -467,7 +467,7 @@ void Engine::feed_forward(const Layer& layer, const Slab& slab, int worker) {
 }
 
 // The last norm and the head, for the rows that were asked for.
-void Engine::finish(const BatchView& batch, float* logits, float* hidden, int worker) {
+void Engine::finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {
   Buffers& b = *buffers_;
   const int size = shape_.hidden_size;
   const auto x = [&](int row) { return b.x.as<float>() + std::int64_t{row} * b.stride_x; };
@@ -488,10 +488,13 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, int wo
                         quant,  output,  shape_.vocab_size, false,     1.0f,
                         slab.refined, slab.num_refined};
     linears(&job, 1, worker);
-    if (shape_.logit_scale == 1.0f) continue;
+    if (shape_.logit_scale == 1.0f && top.count == 0) continue;
     team_.share(count, 1, [&](int row, int) {
       float* scaled = output + std::int64_t{row} * shape_.vocab_size;
-      for (int i = 0; i < shape_.vocab_size; ++i) scaled[i] *= shape_.logit_scale;
+      for (int i = 0; shape_.logit_scale != 1.0f && i < shape_.vocab_size; ++i) scaled[i] *= shape_.logit_scale;
+      if (top.count == 0) return;
+      const std::int64_t at = std::int64_t{first + row} * top.count;
+      kernels_.top(scaled, shape_.vocab_size, top.count, top.ids + at, top.logits + at, top.log_totals + first + row);
     });
   }
 }

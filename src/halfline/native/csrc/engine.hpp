@@ -78,7 +78,7 @@ class Engine {
   void finish_loading();
 
   // False when the stop flag was seen. logits [logit_rows, vocab_size], hidden [hidden_rows, hidden_size].
-  bool run(const BatchView& batch, float* logits, float* hidden);
+  bool run(const BatchView& batch, float* logits, float* hidden, const TopLogits& top = {});
 
   std::atomic<bool>& stop_flag() { return stop_; }
   const char* isa() const { return kernels_.name; }
@@ -109,14 +109,14 @@ class Engine {
   std::uint16_t* kv(int layer, int block, int head) const;
   void grow_rotations(int places);
   void reserve(int rows);
-  void forward(const BatchView& batch, float* logits, float* hidden, int worker);
+  void forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
   void embed(const BatchView& batch);
   void project_qkv(const Layer& layer, int index, const Slab& slab, int worker);
   void attend(const Layer& layer, int index, const BatchView& batch, const Slab& slab, int worker);
   void feed_forward(const Layer& layer, const Slab& slab, int worker);
   void quantise(const Slab& slab, const float* x, int n, int row, const QuantRows& quant) const;
   void linears(const LinearJob* jobs, int num_jobs, int worker);
-  void finish(const BatchView& batch, float* logits, float* hidden, int worker);
+  void finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
 
   const ModelShape shape_;
   const int num_blocks_;

@@ -76,6 +76,14 @@ struct AttentionTile {
   float* scratch;               // attention_scratch floats, 64-byte aligned
 };
 
+// The largest logits of each row, as TopLogits in model/executor.py tells. Nothing is wanted when count is 0.
+struct TopLogits {
+  int count = 0;
+  std::int32_t* ids = nullptr;    // [rows][count]
+  float* logits = nullptr;        // [rows][count]
+  double* log_totals = nullptr;   // [rows]
+};
+
 struct Kernels {
   const char* name;
   int tile_rows;
@@ -96,6 +104,8 @@ struct Kernels {
   // Panels [begin, end) of one linear; scratch holds linear_scratch bytes.
   void (*linear)(const LinearJob& job, int begin, int end, std::uint8_t* scratch);
   void (*attend)(const AttentionTile& tile);
+  // The `count` largest of n logits and log(sum(e^logit)); 1 <= count <= n.
+  void (*top)(const float* logits, int n, int count, std::int32_t* ids, float* largest, double* log_total);
 };
 
 enum class Isa { portable, avx2, avx512vnni };

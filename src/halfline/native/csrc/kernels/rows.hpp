@@ -1,5 +1,7 @@
-// Operations on single rows: norms, activation functions, rotation, and writing KV.
+// Operations on single rows: norms, activation functions, rotation, writing KV, and the largest logits.
 #pragma once
+
+#include <cmath>
 
 #include "../kernels.hpp"
 
@@ -86,6 +88,40 @@ inline void rotate_head(float* head, const float* cosines, const float* sines, i
     head[i + half] = __builtin_fmaf(second, cosines[i], first * sines[i]) * scale;
   }
   for (int i = 2 * half; i < head_dim; ++i) head[i] *= scale;
+}
+
+inline void top_row(const float* logits, int n, int count, std::int32_t* ids, float* top, double* log_total) {
+  int kept = 0;
+  // Only what is larger passes an earlier id.
+  const auto offer = [&](int id) {
+    if (kept == count && !(logits[id] > top[count - 1])) return;
+    int at = kept < count ? kept++ : count - 1;
+    for (; at > 0 && logits[id] > top[at - 1]; --at) {
+      top[at] = top[at - 1];
+      ids[at] = ids[at - 1];
+    }
+    top[at] = logits[id];
+    ids[at] = id;
+  };
+  Vec nothing = Vec::zero();   // stays zero, unless a logit is not finite
+  for (int i = 0; i < n; i += 16) {
+    const int lanes = n - i < 16 ? n - i : 16;
+    const Vec v = load_first(logits + i, lanes);
+    nothing = nothing + (v - v);
+    if (kept == count && lanes == 16 && !(largest(v) > top[count - 1])) continue;
+    for (int j = 0; j < lanes; ++j) offer(i + j);
+  }
+  // Floats within 256 values, doubles between: a vocabulary has too many terms for floats alone.
+  const Vec peak = Vec::set(top[0]);
+  double total = 0.0;
+  for (int first = 0; first < n; first += 256) {
+    const int terms = n - first < 256 ? n - first : 256;
+    total += sum_of(terms, [&](int i, int lanes, Vec partial) {
+      const Vec power = exp_of(load_first(logits + first + i, lanes) - peak);
+      return partial + select((1u << lanes) - 1u, power, Vec::zero());
+    });
+  }
+  *log_total = sum(nothing) == 0.0f ? top[0] + std::log(total) : NAN;
 }
 
 inline void store_place(const float* key, const float* value, int head_dim, std::uint16_t* block, int slot) {

@@ -28,7 +28,7 @@ void linear_any(const LinearJob& job, int begin, int end, std::uint8_t* scratch)
 
 constexpr Kernels make_table(const char* name) {
   return {name, kTileRows, norm_row, quantise_row, quantise_rest_row, gate_row, gelu_row, rotate_head, store_place, linear_any,
-          attend_tile};
+          attend_tile, top_row};
 }
 
 }  // namespace
