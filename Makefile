@@ -9,12 +9,18 @@ install: .venv/tests-installed
 
 # Rebuilt when the package's description or its C++ changes; Python sources are used in place.
 .venv/installed: pyproject.toml CMakeLists.txt $(wildcard src/halfline/native/csrc/* src/halfline/native/csrc/kernels/*)
+	@echo "Installing into .venv and compiling the kernels: about two minutes on two cores."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+# Only what the extras name: asking pip for the package again would compile the kernels again.
 .venv/tests-installed: .venv/installed
-	$(BIN)/pip install --quiet --editable '.[test]'
+	@echo "Installing what the tests need, torch among it: a few minutes the first time."
+	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+	  print(*(need for extra in ('hub', 'plots', 'test') for need in extras[extra] if not need.startswith('halfline')), sep='\n')" \
+	  > .venv/test-requirements.txt
+	$(BIN)/pip install --quiet --requirement .venv/test-requirements.txt
 	touch $@
 
 # Only what changed in the C++, into the installed package.
