@@ -19,6 +19,7 @@
     │   ├── ShuttingDown
     │   └── Overloaded
     ├── EngineFailed            our fault: the engine's thread has ended, nothing can be computed any more
+    ├── UnusableLogits          our fault: the model overflowed on this request, others are fine
     └── InvariantBroken         our fault: a check() found its structure inconsistent
 
 Constructors take the numbers and build the sentence. `api/failures.py` alone knows HTTP codes,
@@ -166,6 +167,14 @@ class EngineFailed(HalflineError):
     def __init__(self, cause: BaseException) -> None:
         super().__init__(f"the engine stopped: {type(cause).__name__}: {cause}")
         self.cause = cause
+
+
+class UnusableLogits(HalflineError):
+    """The model's numbers hold nothing to choose a token by, for this request; `reason` is what they are instead."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the model produced no usable logits for this request: {reason}")
+        self.reason = reason
 
 
 class InvariantBroken(HalflineError):

@@ -17,7 +17,7 @@ from halfline.api.failures import error_body
 from halfline.api.live import ClientGone, LiveRequests
 from halfline.api.merge import merged
 from halfline.api.serving import Loaded
-from halfline.errors import NotNow, ShuttingDown
+from halfline.errors import NotNow, ShuttingDown, UnusableLogits
 from halfline.request import ChoiceDelta
 
 SUPERSEDED = "X-Halfline-Superseded"
@@ -70,8 +70,8 @@ class CompletionStream(Response):
             return
         except ShuttingDown:
             closing = b"".join(sse.event(chunk) for chunk in self._writer.endings("cancelled"))
-        except NotNow as refusal:  # shed after its first event
-            closing = sse.event(error_body(refusal))
+        except (NotNow, UnusableLogits) as error:  # shed, or broken, after its first event
+            closing = sse.event(error_body(error))
         finally:
             await self._close()
         await _send(send, closing + sse.DONE)

@@ -17,6 +17,7 @@ from halfline.errors import (
     PromptTooLong,
     UnknownCompletion,
     UnsupportedField,
+    UnusableLogits,
 )
 
 
@@ -39,6 +40,7 @@ _KINDS: Mapping[type, _Kind] = {
     NotNow: _Kind(503, "unavailable_error"),
     Overloaded: _Kind(429, "rate_limit_error", "overloaded"),
     EngineFailed: _Kind(503, "unavailable_error", "engine_failed"),
+    UnusableLogits: _Kind(500, "internal_error", "unusable_logits"),
     HalflineError: _OURS,
 }
 

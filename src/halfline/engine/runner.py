@@ -66,20 +66,19 @@ def _result(chunk: Chunk, logits: NDArray[np.float32]) -> ChunkResult:
     """`logits` [scored rows + sampling rows, vocab]."""
     sequence = chunk.sequence
     num_scored = len(chunk.scored_rows)
-    scores = tuple(
-        score(row, sequence.token_ids[place + 1], sequence.work.prompt_logprobs or 0)
-        for place, row in zip(chunk.scored_rows, logits[:num_scored], strict=True)
-    )
+    scores: list[Scored] = []
     sampled: list[Scored] = []
     try:
+        for place, row in zip(chunk.scored_rows, logits[:num_scored], strict=True):
+            scores.append(score(row, sequence.token_ids[place + 1], sequence.work.prompt_logprobs or 0))
         for position, row in enumerate(logits[num_scored:]):
             sampled.append(sequence.work.sampler.sample(row))
             # Sampled as if there were no draft: its next row is worth something if it guessed just this token.
             if chunk.draft_ids[position : position + 1] != (sampled[-1].token_id,):
                 break
     except FloatingPointError as error:  # the model overflowed on this sequence; its batch mates are fine
-        return ChunkResult(tuple(sampled), scores, str(error))
-    return ChunkResult(tuple(sampled), scores)
+        return ChunkResult(tuple(sampled), tuple(scores), str(error))
+    return ChunkResult(tuple(sampled), tuple(scores))
 
 
 def _int32(values: Series[int]) -> NDArray[np.int32]:

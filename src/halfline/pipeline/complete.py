@@ -8,7 +8,7 @@ from dataclasses import fields
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Progress, Work
 from halfline.engine.speculation.repeats import Repeats
-from halfline.errors import BadRequest
+from halfline.errors import BadRequest, UnusableLogits
 from halfline.kv.namespace import F16, namespace
 from halfline.model.executor import CAUSAL
 from halfline.model.spec import ModelSpec
@@ -62,7 +62,7 @@ class CompletionPipeline:
         one engine step. An echoed prompt is the first delta of its choice. When the engine breaks under a running
         request every open choice ends with "failed". One that is cancelled by `cancel`, or superseded by a newer
         request of its identity, ends with "cancelled" or "superseded" and what it has; one that was shed raises
-        Overloaded.
+        Overloaded, one on which the model overflowed UnusableLogits.
         Raises before the first delta: BadRequest and its kinds (PromptTooLong, UnencodableText), NotNow
         (Overloaded, shutting down), EngineFailed.
         """
@@ -163,6 +163,8 @@ class CompletionPipeline:
         async for index, progress in follower.progress():
             if progress.outcome is not None and progress.outcome.finish_reason == "shed":
                 raise self._engine.overloaded()
+            if progress.outcome is not None and progress.outcome.failure is not None:
+                raise UnusableLogits(progress.outcome.failure)
             if index in unechoed:
                 unechoed[index] += progress.prompt_scores
                 if len(unechoed[index]) == len(prompt.token_ids) - 1:

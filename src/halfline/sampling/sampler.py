@@ -128,11 +128,16 @@ _SHORT_LIST = 512
 
 
 def score(logits: Row, token_id: int, num_top: int) -> Scored:
-    """The token's log-probability and the `num_top` likeliest ones, in float64 from the raw logits."""
+    """The token's log-probability and the `num_top` likeliest ones, in float64 from the raw logits.
+
+    Raises FloatingPointError when the largest logit or the token's own is not finite.
+    """
     values = logits.astype(np.float64)
     peak = float(values.max())
+    if not (math.isfinite(peak) and math.isfinite(values[token_id])):
+        raise FloatingPointError(f"the largest logit is {peak}, token {token_id}'s is {values[token_id]}")
     log_total = peak + math.log(float(np.exp(values - peak).sum()))
-    top = _largest(values, num_top) if num_top else ()
+    top = [i for i in _largest(values, num_top) if math.isfinite(values[i])] if num_top else ()
     return Scored(
         token_id,
         float(values[token_id]) - log_total,

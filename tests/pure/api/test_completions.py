@@ -3,7 +3,7 @@
 import pytest
 
 from halfline.api.options import ApiOptions
-from halfline.errors import EngineFailed, Overloaded, PromptTooLong
+from halfline.errors import EngineFailed, Overloaded, PromptTooLong, UnusableLogits
 from halfline.request import Document
 
 pytestmark = pytest.mark.anyio
@@ -176,6 +176,7 @@ async def test_a_reply_says_what_it_cost(on_stage) -> None:
         (PromptTooLong(9000, 16, 8192), 400, "invalid_request_error", "context_length_exceeded"),
         (Overloaded(5, 4, 7.4), 429, "rate_limit_error", "overloaded"),
         (EngineFailed(RuntimeError("gone")), 503, "unavailable_error", "engine_failed"),
+        (UnusableLogits("the largest logit is nan"), 500, "internal_error", "unusable_logits"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])

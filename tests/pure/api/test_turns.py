@@ -7,7 +7,7 @@ import pytest
 
 from halfline.api.dialects.openai_body import read_completion_call
 from halfline.api.options import ApiOptions
-from halfline.errors import BadRequest, Overloaded
+from halfline.errors import BadRequest, HalflineError, Overloaded, UnusableLogits
 from halfline.request import CompletionRequest, Identity
 
 pytestmark = pytest.mark.anyio
@@ -95,12 +95,23 @@ async def test_a_running_completion_is_called_off_by_the_clients_own_name_for_it
     assert stage.pipeline.called_off == [request.id for request in stage.pipeline.requests] * 2
 
 
-async def test_a_stream_that_is_shed_after_its_first_event_ends_with_the_refusal(on_stage) -> None:
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(Overloaded(9, 8, 3.0), "overloaded"), (UnusableLogits("the largest logit is nan"), "unusable_logits")],
+)
+async def test_a_stream_that_is_given_up_after_its_first_event_ends_with_the_reason(
+    on_stage, error: HalflineError, code: str
+) -> None:
     async with on_stage() as stage:
-        stage.pipeline.sheds = Overloaded(9, 8, 3.0)
+        stage.pipeline.sheds = error
         reply = await stage.complete(prompt="x", max_tokens=3, stream=True)
     lines = [line for line in reply.text.splitlines() if line]
-    assert json.loads(lines[-2][6:])["error"]["code"] == "overloaded"
+    assert json.loads(lines[-2][6:])["error"] == {
+        "message": str(error),
+        "type": "rate_limit_error" if code == "overloaded" else "internal_error",
+        "param": None,
+        "code": code,
+    }
     assert lines[-1] == "data: [DONE]"
 
 

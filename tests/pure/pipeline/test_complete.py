@@ -14,7 +14,7 @@ import pytest
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor, hash_logits
 from halfline.engine.options import EngineOptions
-from halfline.errors import BadRequest, EngineFailed, PromptTooLong
+from halfline.errors import BadRequest, EngineFailed, PromptTooLong, UnusableLogits
 from halfline.model.executor import Batch, Outputs
 from halfline.model.random_model import EOS_ID, byte_vocab
 from halfline.pipeline.complete import CompletionPipeline
@@ -368,6 +368,40 @@ def test_when_the_engine_breaks_the_running_fail_and_the_next_is_refused() -> No
             await pipeline.complete(request())
 
     serve(main, HashExecutor(128, before_run=breaks))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"params": SamplingParams()},
+        {"params": SamplingParams(temperature=1.0, logprobs=2), "num_choices": 2},
+        {"params": SamplingParams(logprobs=0), "echo": True, "max_tokens": 0},
+    ],
+    ids=["greedy", "drawn", "scored"],
+)
+def test_a_model_that_overflows_fails_the_request_by_its_own_reason_and_no_other(
+    bad: float, changes: dict[str, Any]
+) -> None:
+    class Overflowing(HashExecutor):
+        overflows = True
+
+        def run(self, batch: Batch) -> Outputs | None:
+            outputs = super().run(batch)
+            if outputs is not None and self.overflows:
+                outputs.logits[:] = bad
+            return outputs
+
+    async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
+        with pytest.raises(UnusableLogits, match=rf"the model produced .* largest logit is {bad}"):
+            await pipeline.complete(request(**changes))
+        executor.overflows = False
+        receipt = pipeline.receipt("r1")
+        assert receipt is not None and "failed" in receipt.finish_reasons
+        assert (await pipeline.complete(request(**changes))).choices, "the engine goes on"
+
+    executor = Overflowing(64)
+    serve(main, executor)
 
 
 def test_only_the_latest_receipts_are_kept() -> None:

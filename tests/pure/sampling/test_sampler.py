@@ -159,6 +159,13 @@ def test_logprobs_are_the_models_own() -> None:
     assert [logprob for _, logprob in scored.top] == pytest.approx(exact[likeliest].tolist(), abs=1e-12)
 
 
+@pytest.mark.parametrize("logits", [(0, math.nan), (0, math.inf), (-math.inf, -math.inf), (-math.inf, 0)])
+def test_a_score_is_a_finite_number_or_refused(logits: tuple[float, ...]) -> None:
+    with pytest.raises(FloatingPointError, match="largest logit"):
+        score(row(*logits), 0, 1)
+    assert score(row(0, -math.inf), 0, 2).top == ((0, 0.0),), "an impossible token is no alternative"
+
+
 def test_equal_alternatives_are_listed_lowest_id_first() -> None:
     assert [token_id for token_id, _ in score(row(1, 1, 1, 1), 0, 2).top] == [0, 1]
 
