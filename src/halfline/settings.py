@@ -6,13 +6,14 @@ are the packages' own: `engine.step_tokens` is `step_tokens` of engine/options.p
 """
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 import platformdirs
 from pydantic import ByteSize, Field, ValidationError, model_validator
@@ -30,6 +31,8 @@ from halfline.pipeline.options import PipelineOptions
 from halfline.telemetry.options import TelemetryOptions
 
 PREFIX = "HALFLINE_"
+
+_NEVER_EMPTY = ("data_dir", "cache_dir", "model", "host")
 
 FILE_NAME = "settings.toml"
 
@@ -58,8 +61,8 @@ class Settings(BaseSettings):
     """Disk for KV blocks that outlive a restart, such as `4GiB`, in `cache_dir`; 0 keeps none. They contain what was
     prompted, readable for their owner; those of another model are deleted at start."""
 
-    threads: int | None = Field(None, ge=1)
-    """Threads that compute. Left out: as many as this process may use cores."""
+    threads: int | None = Field(None, ge=1, le=1024)
+    """Threads that compute, at most 1024. Left out: as many as this process may use cores."""
 
     host: str = "127.0.0.1"
     """Address to listen on. One that others can reach also needs `insecure_open`."""
@@ -74,6 +77,25 @@ class Settings(BaseSettings):
     engine: EngineOptions = EngineOptions()
     pipeline: PipelineOptions = PipelineOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_only_looks_right(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Pydantic would take true for 1, an empty path for this folder, and numbers nobody can wait for."""
+        for key, kind in _kinds():
+            *tables, name = key.split(".")
+            given: Any = values
+            for table in tables:
+                given = given.get(table)
+            value = given.get(name) if isinstance(given, Mapping) else None
+            if not {int, float, ByteSize}.isdisjoint((kind, *get_args(kind))):
+                if isinstance(value, bool):
+                    raise ValueError(f"{key} is {str(value).lower()}, it must be a number")
+                if not _is_finite(value):
+                    raise ValueError(f"{key} is {value}, it must be a finite number")
+            if name in _NEVER_EMPTY and isinstance(value, str) and not value.strip():
+                raise ValueError(f"{key} is empty; leave it out to have the default")
+        return values
 
     @model_validator(mode="before")
     @classmethod
@@ -119,18 +141,33 @@ def load_settings(flags: Mapping[str, object], file: Path | None = None) -> Sett
 
 def known_keys() -> tuple[str, ...]:
     """Every setting's dotted name, in the order they are documented."""
-    names = []
-    for name, field in Settings.model_fields.items():
-        if is_dataclass(field.annotation):
-            names += [f"{name}.{inner.name}" for inner in dataclass_fields(field.annotation)]
-        else:
-            names.append(name)
-    return tuple(names)
+    return tuple(key for key, _ in _kinds())
 
 
 def environment_name(key: str) -> str:
     """HALFLINE_ENGINE__STEP_TOKENS for engine.step_tokens."""
     return PREFIX + key.replace(".", "__").upper()
+
+
+def _kinds() -> Iterator[tuple[str, Any]]:
+    """Every setting's dotted name and its type."""
+    for name, field in Settings.model_fields.items():
+        if is_dataclass(field.annotation):
+            yield from ((f"{name}.{inner.name}", inner.type) for inner in dataclass_fields(field.annotation))
+        else:
+            yield name, field.annotation
+
+
+def _is_finite(value: object) -> bool:
+    """Also for a number that is written as text, as the environment does; what is no number is another's to refuse."""
+    if not isinstance(value, str | int | float):
+        return True
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return True
+    except OverflowError:
+        return False
 
 
 def _file_values(file: Path | None, given: Mapping[str, object]) -> dict[str, Any]:
@@ -190,5 +227,5 @@ def _bad_settings(error: ValidationError) -> BadSettings:
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
-        return BadSettings(f"{key}: {message}")
+        return BadSettings(f"{key}: {message}" if key else message)
     return BadSettings(f"{key} is {first['input']!r}: {message[0].lower()}{message[1:]}")

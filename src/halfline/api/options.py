@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 
+_DAY_S = 86_400
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiOptions:
     """Limits that protect the server, and defaults of the request fields."""
@@ -26,7 +29,7 @@ class ApiOptions:
     """Origins of web pages that may call this server, such as `https://ide.example.com`; none by default."""
 
     grace_s: float = 5.0
-    """Seconds that running requests may still take when the server is told to stop."""
+    """Seconds that running requests may still take when the server is told to stop, at most a day."""
 
     def __post_init__(self) -> None:
         for name in ("max_body_bytes", "max_choices"):
@@ -35,6 +38,8 @@ class ApiOptions:
         for name in ("default_max_tokens", "editor_max_tokens", "grace_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 0")
+        if self.grace_s > _DAY_S:
+            raise ValueError(f"grace_s is {self.grace_s}, it must be at most {_DAY_S}")
         if not 0.0 <= self.default_temperature <= 100.0:
             raise ValueError(
                 f"default_temperature is {self.default_temperature}, it must be between 0 and 100"

@@ -9,8 +9,8 @@ class EngineOptions:
     """How much runs at once."""
 
     step_tokens: int = 256
-    """Most rows of one step, and so how long a running sequence waits for its next token while others' prompts
-    are being computed."""
+    """Most rows of one step, at most 65536, and so how long a running sequence waits for its next token while others'
+    prompts are being computed."""
 
     step_ms: float = 30.0
     """Most milliseconds a step should take while others wait beside its prompt, or when there is batch work; a prompt
@@ -38,6 +38,8 @@ class EngineOptions:
         for name in ("step_tokens", "max_num_seqs", "max_waiting", "max_draft_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
+        if self.step_tokens > 65536:
+            raise ValueError(f"step_tokens is {self.step_tokens}, it must be at most 65536")
         for name, value in (("step_ms", self.step_ms), ("patience_s", self.patience_s)):
             if not value > 0.0:
                 raise ValueError(f"{name} is {value}, it must be more than 0")

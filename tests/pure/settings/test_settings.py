@@ -105,6 +105,15 @@ def test_an_unknown_variable_is_an_error_that_names_the_nearest_known_one(
         ("engine = 3", "engine is 3: input should be"),
         ("[engine]\nstep_tokens = 0", "step_tokens is 0, it must be at least 1"),
         ("[api]\ngrace_s = -1", "api: grace_s is -1"),
+        ("[api]\ngrace_s = 1e9", "grace_s is 1000000000.0, it must be at most 86400"),
+        ("port = true", "port is true, it must be a number"),
+        ("kv_bytes = true", "kv_bytes is true, it must be a number"),
+        ("[engine]\nstep_ms = false", "engine.step_ms is false, it must be a number"),
+        ("[engine]\nstep_tokens = 65537", "step_tokens is 65537, it must be at most 65536"),
+        ("threads = 1025", "threads is 1025: input should be less than or equal to 1024"),
+        ("kv_bytes = inf", "kv_bytes is inf, it must be a finite number"),
+        ('model = ""', "model is empty"),
+        ('cache_dir = " "', "cache_dir is empty"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_setting_value_and_what_was_expected(
@@ -113,6 +122,39 @@ def test_a_wrong_value_is_an_error_that_names_setting_value_and_what_was_expecte
     with pytest.raises(BadSettings) as caught:
         load_settings({}, written(tmp_path, text))
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999"])
+@pytest.mark.parametrize("key", known_keys())
+def test_no_number_may_be_infinite_or_none_wherever_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, number: str
+) -> None:
+    """Whatever is added: a new option that is a number is in `known_keys` too."""
+    is_number = isinstance(_default(key), int | float) and not isinstance(_default(key), bool)
+    if key in ("kv_bytes", "threads") or is_number:
+        *table, name = key.split(".")
+        head = f"[{table[0]}]\n" if table else ""
+        with pytest.raises(BadSettings, match=f"{key} is .* finite number"):
+            load_settings({}, written(tmp_path, f"{head}{name} = {number}"))
+        monkeypatch.setenv(environment_name(key), number)
+        with pytest.raises(BadSettings, match=f"{key} is .* finite number"):
+            load_settings({})
+    else:
+        assert isinstance(_default(key), str | bool | tuple | Path)
+
+
+def _default(key: str) -> object:
+    value: object = Settings()
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+@pytest.mark.parametrize("key", ["data_dir", "cache_dir", "model", "host"])
+def test_an_empty_variable_is_no_name_and_no_folder(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv(environment_name(key), "")
+    with pytest.raises(BadSettings, match=f"{key} is empty"):
+        load_settings({})
 
 
 @pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"[engine"])
