@@ -120,12 +120,15 @@ class CompletionRequest:
 class TokenLogprob:
     """Natural log-probability of a token in the model's own distribution, before any sampling filter.
 
-    `logprob` is None for the first token of an echoed prompt, which nothing predicts.
+    `logprob` is None for the first token of an echoed prompt, which nothing predicts. `offset` is where the token's
+    text starts in the choice's: a character split over tokens counts once, where it became whole, and a control token,
+    whose `text` is only its name, not at all.
     """
 
     token_id: int
     text: str
     logprob: float | None
+    offset: int
     top: tuple[tuple[int, str, float], ...] = ()
 
 

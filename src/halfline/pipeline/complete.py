@@ -154,6 +154,7 @@ class CompletionPipeline:
         self, request: CompletionRequest, prompt: Prompt, follower: Follower
     ) -> AsyncGenerator[ChoiceDelta, None]:
         with_logprobs = request.params.logprobs is not None
+        num_echoed = len(prompt.text) if request.echo else 0
         unechoed: dict[int, list[Scored]] = {}  # by choice, the prompt's scores so far
         if request.echo and with_logprobs:
             unechoed = {index: [] for index in range(request.num_choices)}
@@ -170,28 +171,40 @@ class CompletionPipeline:
                 if len(unechoed[index]) == len(prompt.token_ids) - 1:
                     yield self._scored_echo(index, prompt, unechoed.pop(index))
             if progress.piece.text or progress.piece.tokens or progress.outcome is not None:
-                yield self._delta(index, progress, with_logprobs)
+                yield self._delta(index, progress, num_echoed if with_logprobs else None)
 
     def _scored_echo(self, index: int, prompt: Prompt, scores: Sequence[Scored]) -> ChoiceDelta:
         """`scores` [prompt tokens - 1]: nothing predicts the first token."""
         all_scores = [Scored(prompt.token_ids[0]), *scores]
-        logprobs = tuple(self._logprob(all_scores[place]) for place in prompt.places)
-        return ChoiceDelta(index, prompt.text, _at(prompt.token_ids, prompt.places), logprobs)
+        detokenizer = Detokenizer(self._tokenizer, continues=prompt.continues)
+        offset = 0
+        logprobs: list[TokenLogprob] = []
+        for place in prompt.places:
+            logprobs.append(self._logprob(all_scores[place], offset))
+            offset += len(detokenizer.push(prompt.token_ids[place]))
+        return ChoiceDelta(index, prompt.text, _at(prompt.token_ids, prompt.places), tuple(logprobs))
 
-    def _delta(self, index: int, progress: Progress, with_logprobs: bool) -> ChoiceDelta:
+    def _delta(self, index: int, progress: Progress, num_echoed: int | None) -> ChoiceDelta:
+        """`num_echoed` characters come before what is generated; None: no logprobs are wanted."""
         piece, outcome = progress.piece, progress.outcome
+        logprobs = None
+        if num_echoed is not None:
+            logprobs = tuple(
+                self._logprob(token, num_echoed + start)
+                for token, start in zip(piece.tokens, piece.starts, strict=True)
+            )
         return ChoiceDelta(
             index,
             piece.text,
             tuple(token.token_id for token in piece.tokens),
-            tuple(self._logprob(token) for token in piece.tokens) if with_logprobs else None,
+            logprobs,
             None if outcome is None else outcome.finish_reason,
         )
 
-    def _logprob(self, token: Scored) -> TokenLogprob:
+    def _logprob(self, token: Scored, offset: int) -> TokenLogprob:
         text_of = self._tokenizer.token_text
         top = tuple((token_id, text_of(token_id), logprob) for token_id, logprob in token.top)
-        return TokenLogprob(token.token_id, text_of(token.token_id), token.logprob, top)
+        return TokenLogprob(token.token_id, text_of(token.token_id), token.logprob, offset, top)
 
 
 def _question(request: CompletionRequest, prompt: Prompt) -> Hashable | None:

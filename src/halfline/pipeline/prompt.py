@@ -25,7 +25,8 @@ _SLACK_TOKENS = 8  # infill markers, BOS, and a window that comes out a little l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`.
+    """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`. It was encoded as if
+    it continued other text, or not (`continues`).
 
     `rest_of_line` is what stands between the cursor and the end of its line, `before` what stands before the window and
     `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was left out.
@@ -36,6 +37,7 @@ class Prompt:
     stop_token_ids: frozenset[int]
     text: str
     places: range
+    continues: bool = False
     rest_of_line: str = ""
     before: str = ""
     behind: str = ""
@@ -106,6 +108,7 @@ class PromptBuilder:
             stop_token_ids=self._stop_ids(request, self._extra_stop_ids),
             text=text,
             places=range(len(before), len(before) + len(prefix_ids)),
+            continues=self._infill is not None,
             rest_of_line=document.suffix.partition("\n")[0],
             before=document.prefix[:start],
             behind=document.suffix,

@@ -28,13 +28,16 @@ class TextFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that may be shown now, and the tokens whose text has been shown in full by it."""
+    """Text that may be shown now, the tokens whose text has been shown in full by it, and where the text of each
+    starts, in characters from the first token's on.
+    """
 
     text: str = ""
     tokens: tuple[Scored, ...] = ()
+    starts: tuple[int, ...] = ()
 
     def __add__(self, other: "Piece") -> "Piece":
-        return Piece(self.text + other.text, self.tokens + other.tokens)
+        return Piece(self.text + other.text, self.tokens + other.tokens, self.starts + other.starts)
 
 
 NOTHING = Piece()
@@ -82,11 +85,13 @@ class Reader:
     def _show(self, text: str) -> Piece:
         """Release the tokens whose text is shown by now; after a cut, also the one it runs through."""
         self._num_shown += len(text)
-        shown = []
+        shown: list[Scored] = []
+        starts: list[int] = []
         while self._held:
             token, start, stop = self._held[0]
             if not (stop <= self._num_shown or (self.stopped and start < self._num_shown)):
                 break
             shown.append(token)
+            starts.append(start)
             self._held.popleft()
-        return Piece(text, tuple(shown))
+        return Piece(text, tuple(shown), tuple(starts))

@@ -101,7 +101,7 @@ class FakePipeline:
         logprobs = None
         if request.params.logprobs is not None:
             top = tuple((n, chr(ord("A") + n), -1.5 - n) for n in range(request.params.logprobs))
-            logprobs = (TokenLogprob(token, letter, -1.0 - index, top),)
+            logprobs = (TokenLogprob(token, letter, -1.0 - index, token, top),)
         is_last = self.fails or token == request.max_tokens - 1
         return ChoiceDelta(index, letter, (token,), logprobs, self._finish(request) if is_last else None)
 

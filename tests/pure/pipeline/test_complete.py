@@ -16,7 +16,7 @@ from halfline.engine.hash_executor import HashExecutor, hash_logits
 from halfline.engine.options import EngineOptions
 from halfline.errors import BadRequest, EngineFailed, PromptTooLong, UnusableLogits
 from halfline.model.executor import Batch, Outputs
-from halfline.model.random_model import EOS_ID, byte_vocab
+from halfline.model.random_model import BOS_ID, EOS_ID, byte_vocab
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import ChoiceDelta, CompletionRequest, Document, SamplingParams
@@ -195,6 +195,25 @@ def test_echoed_logprobs_score_the_prompt_the_same_warm_and_cold(max_tokens: int
         assert choice.finish_reason == "length"
 
     serve(main)
+
+
+@pytest.mark.parametrize("echo", [True, False])
+def test_a_token_s_offset_is_where_its_text_stands_in_the_choice(echo: bool) -> None:
+    prompt = (BOS_ID, *"🎉x".encode())
+    echoed, num_echoed = ([0, 0, 0, 0, 0, 1], 2) if echo else ([], 0)
+    offsets = echoed + [num_echoed + place for place in (0, 0, 1, 2, 2, 2, 2, 3)]
+
+    async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
+        asked = request(prompt, echo=echo, params=SamplingParams(logprobs=0))
+        choice = (await pipeline.complete(asked)).choices[0]
+        assert choice.text == ("🎉x" if echo else "") + "é!🎉b"
+        assert choice.logprobs is not None
+        assert [each.offset for each in choice.logprobs] == offsets
+        for each in choice.logprobs:
+            if each.text.isascii() and each.token_id != BOS_ID:
+                assert choice.text[each.offset] == each.text
+
+    serve(main, ScriptedExecutor("é!🎉b", len(prompt)))
 
 
 def test_a_prompt_of_one_token_is_echoed_unscored() -> None:

@@ -36,12 +36,11 @@ def superseded(completions: Sequence[Completion]) -> bool:
 
 
 class ChunkWriter:
-    """Turns deltas into the stream's JSON objects; remembers how far each choice's text has come."""
+    """Turns deltas into the stream's JSON objects; remembers which choices are open."""
 
     def __init__(self, call: CompletionCall, model: str, created: int) -> None:
         self._call = call
         self._envelope = _envelope(call, model, created)
-        self._offsets: dict[int, int] = {}
         self._open = {
             position * call.num_choices + index
             for position in range(len(call.requests))
@@ -51,11 +50,9 @@ class ChunkWriter:
     def chunk(self, position: int, delta: ChoiceDelta) -> dict[str, object]:
         """One delta of the prompt at `position`."""
         index = position * self._call.num_choices + delta.index
-        offset = self._offsets.get(index, 0)
-        self._offsets[index] = offset + sum(len(token.text) for token in delta.logprobs or ())
         logprobs = None
         if self._call.shows_logprobs and delta.logprobs is not None:
-            logprobs = _logprobs_object(delta.logprobs, offset)
+            logprobs = _logprobs_object(delta.logprobs)
         return self._chunk(index, delta.text, logprobs, delta.finish_reason)
 
     def endings(self, reason: FinishReason) -> list[dict[str, object]]:
@@ -114,7 +111,7 @@ def _mean_logprob(choice: Choice) -> float:
 def _choice_object(index: int, choice: Choice, shows_logprobs: bool) -> dict[str, object]:
     logprobs = None
     if shows_logprobs and choice.logprobs is not None:
-        logprobs = _logprobs_object(choice.logprobs, 0)
+        logprobs = _logprobs_object(choice.logprobs)
     reason = _shown(choice.finish_reason)
     return {"index": index, "text": choice.text, "logprobs": logprobs, "finish_reason": reason}
 
@@ -123,17 +120,13 @@ def _shown(reason: FinishReason | None) -> str | None:
     return "length" if reason == "superseded" else reason
 
 
-def _logprobs_object(tokens: Sequence[TokenLogprob], offset: int) -> Mapping[str, object]:
+def _logprobs_object(tokens: Sequence[TokenLogprob]) -> Mapping[str, object]:
     """Four parallel lists. A token that nothing predicts, the first of an echoed prompt, has null entries."""
-    offsets = []
-    for token in tokens:
-        offsets.append(offset)
-        offset += len(token.text)
     return {
         "tokens": [token.text for token in tokens],
         "token_logprobs": [token.logprob for token in tokens],
         "top_logprobs": [_top_object(token) for token in tokens],
-        "text_offset": offsets,
+        "text_offset": [token.offset for token in tokens],
     }
 
 
