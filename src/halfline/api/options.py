@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-
 _DAY_S = 86_400
 
 
