@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from halfline.errors import DamagedModel, ModelNotFound
+from halfline.errors import BadModel, DamagedModel, DownloadFailed, ModelNotFound, UnsupportedModel
 
 MANIFEST = "halfline.json"
 
@@ -70,9 +70,10 @@ class StoredModel:
 
     def _is_intact(self, file: StoredFile, hashed: Callable[[int], None]) -> bool:
         path = self.folder / file.name
-        if not path.is_file() or path.stat().st_size != file.num_bytes:
+        try:
+            return path.stat().st_size == file.num_bytes and sha256_of(path, hashed) == file.sha256
+        except OSError:  # gone, or nothing that can be read: what was stored is not there any more
             return False
-        return sha256_of(path, hashed) == file.sha256
 
 
 class ModelStore:
@@ -87,15 +88,16 @@ class ModelStore:
         A stored name wins over a file of that name in the working directory; write ./NAME for the file.
         Raises ModelNotFound, saying what to do.
         """
+        # os.path.exists here and below: Path's own raises for what may not be looked at, or has an endless name.
         stored = self.path_of(name_or_path)
         if stored is not None:
             return stored
         if _looks_like_path(name_or_path):
             path = Path(name_or_path).expanduser()
-            if path.exists():
+            if os.path.exists(path):
                 return path
             raise ModelNotFound(name_or_path, f"there is no file or folder {path.absolute()}")
-        if Path(name_or_path).exists():
+        if os.path.exists(name_or_path):
             return Path(name_or_path)
         if not is_model_name(name_or_path):
             raise ModelNotFound(
@@ -116,7 +118,7 @@ class ModelStore:
         if not is_model_name(name):
             return None
         folder = self._root / _folder_name(name)
-        if not (folder / MANIFEST).exists():
+        if not os.path.exists(folder / MANIFEST):
             return None
         return StoredModel(folder, _read_manifest(folder / MANIFEST))
 
@@ -126,26 +128,40 @@ class ModelStore:
         return tuple(StoredModel(path.parent, _read_manifest(path)) for path in manifests)
 
     @contextmanager
+    def repairable(self, name: str) -> Iterator[None]:
+        """Open and read a model in here: what is wrong with a stored one's files is raised with how to repair it."""
+        try:
+            yield
+        except (BadModel, ModelNotFound) as error:
+            if isinstance(error, UnsupportedModel) or self.find(name) is None:
+                raise
+            raise DamagedModel(name, f"{error}; repair with `halfline model pull {name}`") from error
+
+    @contextmanager
     def receiving(self, name: str, waiting: Callable[[], None]) -> Iterator[Path]:
         """Be the one process that fetches `name`, into the folder that this yields.
 
         The folder may hold what an interrupted attempt left. `waiting` is called when another process is
-        at it and we wait until it ends; ask `find` again inside, it may have succeeded.
+        at it and we wait until it ends; ask `find` again inside, it may have succeeded. Raises DownloadFailed for
+        whatever the disk refuses, inside too.
         """
         incoming = self._incoming(name)
-        incoming.mkdir(parents=True, exist_ok=True)
-        # The lock file stays: deleting it would let a third process lock a new file beside a waiting second.
-        with open(incoming.with_name(incoming.name + ".lock"), "ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            # The process we waited for may have published, and so renamed, the folder.
-            incoming.mkdir(exist_ok=True)
-            yield incoming
-            if incoming.exists() and not any(incoming.iterdir()):
-                incoming.rmdir()
+        try:
+            incoming.mkdir(parents=True, exist_ok=True)
+            # The lock file stays: deleting it would let a third process lock a new file beside a waiting second.
+            with open(incoming.with_name(incoming.name + ".lock"), "ab") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    waiting()
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                # The process we waited for may have published, and so renamed, the folder.
+                incoming.mkdir(exist_ok=True)
+                yield incoming
+                if incoming.exists() and not any(incoming.iterdir()):
+                    incoming.rmdir()
+        except OSError as error:
+            raise DownloadFailed(f"{name} cannot be stored in {self._root}: {error}") from error
 
     def publish(self, manifest: Manifest) -> StoredModel:
         """Give the incoming folder its name; call it inside `receiving`. Files not in the manifest are dropped."""
@@ -199,9 +215,10 @@ def _read_manifest(path: Path) -> Manifest:
         fields = json.loads(path.read_text(encoding="utf-8"))
         files = tuple(StoredFile(**file) for file in fields.pop("files"))
         return Manifest(**fields, files=files)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedModel(
-            str(path), "the manifest cannot be read; delete its folder and pull again"
+            str(path),
+            "the manifest cannot be read; delete its folder and fetch it again with `halfline model pull`",
         ) from error
 
 

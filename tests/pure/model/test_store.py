@@ -1,5 +1,6 @@
 """The store shows a model whole or not at all."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from halfline.errors import DamagedModel, ModelNotFound
+from halfline.errors import DamagedModel, DownloadFailed, HalflineError, ModelNotFound, UnsupportedModel
 from halfline.model.store import MANIFEST, Manifest, ModelStore, StoredFile, StoredModel
 
 WEIGHTS = b"weights" * 1000
@@ -116,7 +117,7 @@ def test_an_unreadable_manifest_is_a_damaged_model(tmp_path: Path, text: str) ->
     store = ModelStore(tmp_path)
     model = add(store, "tiny")
     (model.folder / MANIFEST).write_text(text)
-    with pytest.raises(DamagedModel, match="delete its folder and pull again"):
+    with pytest.raises(DamagedModel, match="delete its folder and fetch it again with `halfline model pull`"):
         store.resolve("tiny")
 
 
@@ -207,3 +208,50 @@ def test_a_second_process_waits_until_the_first_one_dies(tmp_path: Path) -> None
         with ModelStore(tmp_path).receiving("tiny", kill_the_holder) as incoming:
             assert incoming.is_dir()
         assert waited == [True]
+
+
+def test_a_place_that_cannot_be_written_is_a_download_that_failed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DownloadFailed, match=r"tiny cannot be stored in .*/file/models"):
+        add(ModelStore(tmp_path / "file"), "tiny")
+
+
+def test_a_full_disk_in_the_middle_is_a_download_that_failed(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DownloadFailed, match="No space left"),
+        ModelStore(tmp_path).receiving("a", never_waits),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_that_cannot_be_read_counts_as_damaged(tmp_path: Path) -> None:
+    model = add(ModelStore(tmp_path), "tiny")
+    model.path.unlink()
+    model.path.mkdir()
+    assert model.damaged_files() == ("weights.gguf",)
+
+
+def test_a_name_too_long_for_any_disk_is_not_found(tmp_path: Path) -> None:
+    for name in ("a" * 5000, "./" + "a" * 5000):
+        with pytest.raises(ModelNotFound):
+            ModelStore(tmp_path).resolve(name)
+
+
+@pytest.mark.parametrize("error", [DamagedModel("f", "cut off"), ModelNotFound("f", "gone")])
+def test_damage_to_a_stored_model_comes_with_its_repair(tmp_path: Path, error: HalflineError) -> None:
+    store = ModelStore(tmp_path)
+    add(store, "tiny")
+    with (
+        pytest.raises(DamagedModel, match=r"(cut off|gone); repair with `halfline model pull tiny`"),
+        store.repairable("tiny"),
+    ):
+        raise error
+
+
+def test_what_no_pull_can_repair_is_raised_as_it_is(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path)
+    add(store, "tiny")
+    for name, error in (("tiny", UnsupportedModel("f", "new")), ("./a.gguf", DamagedModel("f", "cut off"))):
+        with pytest.raises(type(error)) as raised, store.repairable(name):
+            raise error
+        assert raised.value is error
