@@ -8,6 +8,7 @@ import typer
 from halfline.cli.bench_kv import bench_kv
 from halfline.cli.bench_speculation import bench_speculation
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +23,8 @@ bench_app.command("speculation")(bench_speculation)
 @bench_app.command()
 def engine(
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a GGUF file.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
     llama_bin: Annotated[
         Path | None,
         typer.Option(help="Folder with llama-bench and its companions; without it, no llama.cpp."),
@@ -60,10 +63,10 @@ def engine(
 
         if isa is not None and isa not in available_isas():
             raise BadSettings(f"--isa {isa}: this machine has {', '.join(available_isas())}")
-        settings = load_settings({"model": model})
+        known = load_settings({"model": model, "data_dir": data_dir}, settings)
         options = EngineOptions(
-            model=ModelStore(settings.data_dir).resolve(settings.model),
-            cache_dir=settings.cache_dir,
+            model=ModelStore(known.data_dir).resolve(known.model),
+            cache_dir=known.cache_dir,
             num_rounds=1 if quick else rounds,
             num_threads=threads,
             isa=isa,

@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 
 def bench_kv(
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a GGUF file.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured.")] = 5,
     threads: Annotated[int, typer.Option(min=1, help="Threads that compute.")] = 2,
     results: Annotated[Path, typer.Option(help="Folder for the raw JSON.")] = Path("bench/results"),
@@ -28,9 +31,9 @@ def bench_kv(
         from halfline.model.store import ModelStore
         from halfline.settings import load_settings
 
-        settings = load_settings({"model": model})
+        known = load_settings({"model": model, "data_dir": data_dir}, settings)
         with Console(stderr=True).status("measuring"):
-            result = run_kv(ModelStore(settings.data_dir).resolve(settings.model), threads, rounds)
+            result = run_kv(ModelStore(known.data_dir).resolve(known.model), threads, rounds)
         for table in tables(result):
             Console().print(table)
         machine = describe()

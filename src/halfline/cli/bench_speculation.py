@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 
 def bench_speculation(
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a GGUF file.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
     data: Annotated[Path, typer.Option(help="Folder with the recorded session and HumanEval.")] = Path(
         "bench/data"
     ),
@@ -44,8 +47,8 @@ def bench_speculation(
             items = workloads(data, stretches, keystrokes)
         except (OSError, ValueError) as error:
             raise BadSettings(f"--data: {error}") from error
-        settings = load_settings({"model": model})
-        checkpoint = open_checkpoint(ModelStore(settings.data_dir).resolve(settings.model))
+        known = load_settings({"model": model, "data_dir": data_dir}, settings)
+        checkpoint = open_checkpoint(ModelStore(known.data_dir).resolve(known.model))
         tokenizer = Tokenizer(checkpoint.vocab)
         executor = NativeExecutor(checkpoint, num_blocks=_NUM_BLOCKS, num_threads=threads)
         checkpoint.close()

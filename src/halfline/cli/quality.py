@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 if TYPE_CHECKING:
     from halfline.model.checkpoint import Checkpoint
@@ -26,6 +27,8 @@ def kl(
     baseline: Annotated[str, typer.Option(help=f"What is right: {_EXECUTORS}.")] = "reference",
     candidate: Annotated[str, typer.Option(help=f"What is judged: {_EXECUTORS}.")] = "native",
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
     text: Annotated[
         list[Path] | None, typer.Option(help="Files to score; by default code that comes along.")
     ] = None,
@@ -53,8 +56,8 @@ def kl(
         from halfline.settings import load_settings
         from halfline.text.tokenizer import Tokenizer
 
-        settings = load_settings({"model": model})
-        checkpoint = open_checkpoint(ModelStore(settings.data_dir).resolve(settings.model))
+        known = load_settings({"model": model, "data_dir": data_dir}, settings)
+        checkpoint = open_checkpoint(ModelStore(known.data_dir).resolve(known.model))
         try:
             windows = cut_windows(
                 text or default_texts(),
@@ -75,11 +78,11 @@ def kl(
             scores = measure(right, judged, windows, advanced=lambda done: bar.advance(task, done))
         checkpoint.close()
         divergence = summarize(scores)
-        table = Table(f"{candidate} against {baseline}", settings.model)
+        table = Table(f"{candidate} against {baseline}", known.model)
         for name, value in rows(divergence):
             table.add_row(name, value)
         Console().print(table)
-        names = {"baseline": baseline, "candidate": candidate, "model": settings.model}
+        names = {"baseline": baseline, "candidate": candidate, "model": known.model}
         print(json.dumps({**names, "positions_sha256": fingerprint(windows), **record(divergence)}))
 
 

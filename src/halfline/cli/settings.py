@@ -1,25 +1,24 @@
 """`halfline settings`: what is set, and what could be."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 settings_app = typer.Typer(no_args_is_help=True, help="Show the settings in force, or document them all.")
 
 
 @settings_app.command()
 def show(
-    settings: Annotated[Path | None, typer.Option(help="A TOML file instead of the usual one.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Every setting and the value it has here."""
     with one_sentence():
         # Start-up time: `halfline --help` needs no settings.
         from halfline.settings import known_keys, load_settings
 
-        known = load_settings({}, settings)
+        known = load_settings({"data_dir": data_dir}, settings)
         for key in known_keys():
             value: object = known
             for name in key.split("."):
