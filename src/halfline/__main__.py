@@ -1,6 +1,6 @@
 """`python -m halfline` is the command `halfline`."""
 
-from halfline.cli.main import app
+from halfline.cli.entry import main
 
 if __name__ == "__main__":
-    app()
+    main()

@@ -26,8 +26,8 @@ def guard(event, arguments):
         os.write(2, f"outbound traffic: {event} {arguments}\\n".encode())
         os._exit(97)
 sys.addaudithook(guard)
-from halfline.cli.main import app
-app()
+from halfline.cli.entry import main
+main()
 """
 
 

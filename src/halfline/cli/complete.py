@@ -1,12 +1,12 @@
 """`halfline complete`: one completion at a cursor, from a running server or with the model in this process."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 
 def complete(
@@ -18,13 +18,12 @@ def complete(
     server: Annotated[str | None, typer.Option(help="URL of a running server to ask.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="Most new tokens.")] = None,
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where models lie.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="A TOML file, see docs/settings.md.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Complete the code at a cursor; the text goes to standard output, timings to standard error."""
     with one_sentence():
         # Start-up time: `halfline --help` needs neither HTTP nor a model.
-        from halfline.cli.completing import complete_here, complete_there
         from halfline.cli.cursor import document_at, document_with_mark
         from halfline.errors import BadRequest
         from halfline.settings import load_settings
@@ -37,6 +36,10 @@ def complete(
         known = load_settings({"model": model, "data_dir": data_dir}, settings)
         wanted = known.api.editor_max_tokens if max_tokens is None else max_tokens
         if server is not None:
+            from halfline.cli.asking import complete_there  # start-up time: a client needs no model,
+
             complete_there(server, document, wanted)
         else:
+            from halfline.cli.completing import complete_here  # and a model no HTTP
+
             complete_here(known, document, wanted)

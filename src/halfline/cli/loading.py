@@ -1,28 +1,20 @@
-"""Builds everything that serves completions, from settings and a model's files.
+"""Builds everything that serves completions around a loaded model.
 
-The one place that knows every part by its class: files, tokenizer, executor, engine, pipeline.
+The one place that knows every part by its class: executor, tokenizer, engine, pipeline.
 """
 
-import time
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from halfline.api.serving import Loaded, ServedModel
 from halfline.cli.kv_scope import kv_scope
-from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
-from halfline.cli.pull_progress import PullProgress
+from halfline.cli.model_parts import ModelParts
 from halfline.engine.handle import EngineHandle
 from halfline.kv.disk_store import DiskStore
 from halfline.model.executor import BLOCK_TOKENS
-from halfline.model.load import open_checkpoint
-from halfline.model.pull import EMBEDDED, pull_embedded
-from halfline.model.store import ModelStore
-from halfline.native.executor import NativeExecutor
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.settings import Settings
 from halfline.text.infill import find_infill_format
-from halfline.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,43 +30,25 @@ class Ready:
     load_s: float
 
 
-def find_model(settings: Settings) -> Path:
-    """Where the model lies; the embedded one is fetched when it is not there, with a bar on the terminal.
+def assemble(settings: Settings, parts: ModelParts) -> Ready:
+    """Build the engine and the pipeline, and start the engine's thread; `loaded.close` ends it.
 
-    Raises ModelNotFound or DownloadFailed.
+    Raises BadSettings when KV blocks cannot be kept on disk as `kv_disk_bytes` asks.
     """
-    store = ModelStore(settings.data_dir)
-    if settings.model == EMBEDDED.name and store.find(EMBEDDED.name) is None:
-        with PullProgress(EMBEDDED.name) as progress:
-            return pull_embedded(store, progress)
-    return store.resolve(settings.model)
-
-
-def load_model(settings: Settings, path: Path) -> Ready:
-    """Open the files, build every part and start the engine's thread.
-
-    Raises BadModel for files that cannot be run, BadSettings for a KV cache too small to work with.
-    """
-    started = time.perf_counter()
-    with closing(open_checkpoint(path)) as checkpoint:
-        spec = checkpoint.spec
-        num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec))
-        executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=settings.threads)
-        tokenizer = Tokenizer(checkpoint.vocab)
+    executor, tokenizer = parts.executor, parts.tokenizer
     disk = None
     if settings.kv_disk_bytes:
-        scope = kv_scope(path, spec, executor.block_bytes)
+        scope = kv_scope(parts.path, parts.spec, executor.block_bytes)
         disk = DiskStore(settings.cache_dir / "kv", scope, settings.kv_disk_bytes)
     engine = EngineHandle(executor, settings.engine, disk=disk)
-    pipeline = CompletionPipeline(engine, tokenizer, spec, settings.pipeline)
-    engine.start()
+    pipeline = CompletionPipeline(engine, tokenizer, parts.spec, settings.pipeline)
     infill = find_infill_format(tokenizer)
     model = ServedModel(
         name=_served_name(settings.model),
         max_context=engine.max_sequence_tokens,
         infill_format=None if infill is None else infill.name,
     )
-    return Ready(
+    ready = Ready(
         loaded=Loaded(
             pipeline=pipeline,
             model=model,
@@ -86,10 +60,13 @@ def load_model(settings: Settings, path: Path) -> Ready:
         pipeline=pipeline,
         kernels=executor.isa,
         num_threads=executor.num_threads,
-        kv_bytes=num_blocks * executor.block_bytes,
-        kv_tokens=num_blocks * BLOCK_TOKENS,
-        load_s=time.perf_counter() - started,
+        kv_bytes=executor.num_blocks * executor.block_bytes,
+        kv_tokens=executor.num_blocks * BLOCK_TOKENS,
+        load_s=parts.load_s,
     )
+    # Last: from here on somebody has to close what a failure above would simply have dropped.
+    engine.start()
+    return ready
 
 
 def _served_name(name_or_path: str) -> str:

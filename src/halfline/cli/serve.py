@@ -1,11 +1,11 @@
 """`halfline serve`: the model behind HTTP, until told to stop."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
 
 
 def serve(
@@ -15,8 +15,8 @@ def serve(
     ] = None,
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads that compute; all cores unless said.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where models lie.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="A TOML file, see docs/settings.md.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
     insecure_open: Annotated[
         bool | None,
         typer.Option("--insecure-open", help="Listen beyond this machine although no keys are asked for."),

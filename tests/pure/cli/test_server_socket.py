@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from halfline.cli.server import bind, listen
+from halfline.cli.listening import bind, listen
 from halfline.errors import BadSettings
 
 

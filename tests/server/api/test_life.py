@@ -1,8 +1,11 @@
 """How a server starts, ends and is started again; what `halfline complete` does with and without one."""
 
 import json
+import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -136,3 +139,42 @@ def test_complete_says_in_one_sentence_what_it_cannot_do(guarded, tmp_path, argu
     assert result.stderr.startswith("halfline: ")
     assert result.stderr.count("\n") == 1
     assert sentence in result.stderr
+
+
+def test_complete_takes_the_base_url_that_the_greeting_hands_out(server, guarded) -> None:
+    result = guarded(
+        "complete", "--stdin", "--max-tokens", "2", "--server", f"{server.url}/v1", stdin="x = <CURSOR>"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+@pytest.mark.parametrize("max_tokens", ["4", "99999999999"])
+def test_complete_frees_the_model_however_it_ends(guarded, embedded_model: Path, max_tokens: str) -> None:
+    """What outlives the interpreter is reported by nanobind, under the one sentence."""
+    arguments = ("complete", "--stdin", "--model", str(embedded_model), "--max-tokens", max_tokens)
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "halfline", *arguments],
+            input="x = <CURSOR>",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr.startswith("halfline: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+
+
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("complete", "--stdin"), ("model", "inspect")])
+def test_a_damaged_stored_model_is_refused_with_how_to_repair_it(
+    guarded, embedded_model: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    shutil.copytree(embedded_model.parent, tmp_path / "models" / embedded_model.parent.name)
+    os.truncate(tmp_path / "models" / embedded_model.parent.name / embedded_model.name, 1_000_000)
+    result = guarded(*command, "--data-dir", str(tmp_path), stdin="x = <CURSOR>")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert result.stderr.endswith("; repair with `halfline model pull smollm2-135m`\n"), result.stderr

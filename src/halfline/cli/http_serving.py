@@ -1,0 +1,59 @@
+"""HTTP around a model that is still being loaded: let clients in, greet when it is there, serve, end."""
+
+import socket
+from concurrent.futures import Future
+
+import typer
+
+from halfline.api.app import create_app
+from halfline.api.live import LiveRequests
+from halfline.api.serving import Loaded
+from halfline.cli.listening import listen
+from halfline.cli.loading import Ready, assemble
+from halfline.cli.model_parts import ModelParts
+from halfline.cli.server import Server
+from halfline.settings import Settings
+
+
+def serve_http(settings: Settings, listener: socket.socket, parts: "Future[ModelParts]") -> None:
+    """Returns after SIGINT or SIGTERM. Raises HalflineError when it cannot serve, also when loading failed."""
+    url = _url(settings.host, listener.getsockname()[1])
+    failures: list[Exception] = []
+
+    def load() -> Loaded:
+        try:
+            ready = assemble(settings, parts.result())
+        except Exception as error:
+            failures.append(error)
+            server.should_exit = True
+            raise
+        _greet(url, ready)
+        return ready.loaded
+
+    live = LiveRequests()
+    server = Server(create_app(load, settings.api, live), live, settings.api.grace_s)
+    listen(listener)
+    server.run(sockets=[listener])
+    if failures:
+        raise failures[0]
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _greet(url: str, ready: Ready) -> None:
+    """What to paste into an editor, and what was decided at start."""
+    model = ready.loaded.model
+    infill = f"infills ({model.infill_format})" if model.infill_format else "no infill tokens"
+    body = '{"prompt": "def fib(n):", "max_tokens": 32}'
+    name, served, address = (typer.style(text, bold=True) for text in ("halfline", model.name, url))
+    typer.echo(
+        f"{name} serves {served} at {address} (ready after {ready.load_s:.1f} s)\n"
+        f"  OpenAI base URL  {url}/v1   any model name, any key\n"
+        f"  try              curl {url}/v1/completions -d '{body}'\n"
+        f"  context          {model.max_context} tokens, {infill}\n"
+        f"  KV cache         {ready.kv_bytes / 2**20:.0f} MiB = {ready.kv_tokens} tokens\n"
+        f"  computes with    {ready.kernels}, {ready.num_threads} threads",
+        err=True,
+    )

@@ -1,0 +1,57 @@
+"""What a model's files become: an executor and a tokenizer. Needs neither HTTP nor an engine, so it can begin early."""
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
+from halfline.model.load import open_checkpoint
+from halfline.model.pull import EMBEDDED, pull_embedded
+from halfline.model.spec import ModelSpec
+from halfline.model.store import ModelStore
+from halfline.native.executor import NativeExecutor
+from halfline.settings import Settings
+from halfline.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParts:
+    """In memory and ready to run, with nobody to run them yet. `path` is where they came from."""
+
+    path: Path
+    spec: ModelSpec
+    executor: NativeExecutor
+    tokenizer: Tokenizer
+    load_s: float
+
+
+def find_model(settings: Settings) -> Path:
+    """Where the model lies; the embedded one is fetched when it is not there, with a bar on the terminal.
+
+    Raises ModelNotFound or DownloadFailed.
+    """
+    store = ModelStore(settings.data_dir)
+    if settings.model == EMBEDDED.name and store.find(EMBEDDED.name) is None:
+        from halfline.cli.pull_progress import PullProgress  # start-up time: nearly always it is there
+
+        with PullProgress(EMBEDDED.name) as progress:
+            return pull_embedded(store, progress)
+    return store.resolve(settings.model)
+
+
+def load_parts(settings: Settings, path: Path) -> ModelParts:
+    """Open the files, pack the weights, build the tokenizer.
+
+    Raises BadModel for files that cannot be run, BadSettings for a KV cache too small to work with.
+    """
+    started = time.perf_counter()
+    with (
+        ModelStore(settings.data_dir).repairable(settings.model),
+        closing(open_checkpoint(path)) as checkpoint,
+    ):
+        spec = checkpoint.spec
+        num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec))
+        executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=settings.threads)
+        tokenizer = Tokenizer(checkpoint.vocab)
+    return ModelParts(path, spec, executor, tokenizer, time.perf_counter() - started)
