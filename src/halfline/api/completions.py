@@ -29,6 +29,9 @@ from halfline.telemetry.metrics import Metrics
 # Nobody is asked for a key yet: all who reach the port are one tenant.
 _TENANT = "local"
 
+# Understanding a larger body takes longer than a keystroke's reply should wait for it.
+_INLINE_BYTES = 1 << 16
+
 _BODY_SCHEMA = {
     "requestBody": {
         "required": True,
@@ -42,13 +45,22 @@ def completions_router(
 ) -> APIRouter:
     router = APIRouter()
     running = RunningCalls()
+    reading = asyncio.Lock()  # one large body at a time: it becomes many times its size
 
     @router.post("/v1/completions", openapi_extra=_BODY_SCHEMA)
     async def create_completion(request: Request) -> Response:
         """Complete one or more prompts, as one JSON object or as a stream of events."""
         body = await request.body()
         loaded = serving.loaded
-        call = read_completion_call(body, f"cmpl-{uuid.uuid4().hex}", _TENANT, options)
+        call_id = f"cmpl-{uuid.uuid4().hex}"
+        max_context = loaded.model.max_context
+        if len(body) <= _INLINE_BYTES:
+            call = read_completion_call(body, call_id, _TENANT, options, max_context)
+        else:
+            async with reading:
+                call = await asyncio.to_thread(
+                    read_completion_call, body, call_id, _TENANT, options, max_context
+                )
         created = int(time.time())
 
         def ended() -> None:

@@ -16,7 +16,11 @@ from halfline.request import CompletionRequest, Document
 from halfline.text.infill import extra_stop_ids, find_infill_format, render
 from halfline.text.tokenizer import Tokenizer
 
-_INLINE_CHARACTERS = 1 << 16  # encoding more would hold up the event loop for longer than a decode step
+# Encoding more in one turn of the event loop, for whomever, would hold it up for longer than a decode step.
+_INLINE_CHARACTERS = 1 << 16
+
+_TOKEN_CHARACTERS = 4  # on average: decoding a token takes about as long as encoding as many characters
+
 CROWDED_WINDOW = 0.5
 """What of the windows' usual length is left under overload."""
 
@@ -25,8 +29,8 @@ _SLACK_TOKENS = 8  # infill markers, BOS, and a window that comes out a little l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`. It was encoded as if
-    it continued other text, or not (`continues`).
+    """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`; "" for token ids
+    that nobody wants echoed. It was encoded as if it continued other text, or not (`continues`).
 
     `rest_of_line` is what stands between the cursor and the end of its line, `before` what stands before the window and
     `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was left out.
@@ -58,6 +62,10 @@ class PromptBuilder:
         self._window = PrefixWindow(tokenizer)
         self._infill = find_infill_format(tokenizer)
         self._extra_stop_ids = extra_stop_ids(tokenizer)
+        self._num_inline = 0  # characters encoded in this turn of the event loop
+        self._encoding = (
+            asyncio.Lock()
+        )  # one thread at a time: more would only fight the event loop for the interpreter
 
     async def build(self, request: CompletionRequest, *, crowded: bool = False) -> Prompt:
         """`crowded` shortens a document's windows by `CROWDED_WINDOW`: so many wait that each gets less.
@@ -68,13 +76,14 @@ class PromptBuilder:
             return self._from_document(request, request.prompt, CROWDED_WINDOW if crowded else 1.0)
         if isinstance(request.prompt, str):
             return self._raw(request, request.prompt, await self._encode(request, request.prompt))
+        self._check_fits(request, len(request.prompt))
         self._check_ids(request.prompt)
-        return self._raw(request, self._tokenizer.decode(request.prompt), list(request.prompt))
+        text = await self._decode(request.prompt) if request.echo else ""
+        return self._raw(request, text, list(request.prompt))
 
     def _raw(self, request: CompletionRequest, text: str, token_ids: list[int]) -> Prompt:
         token_ids = token_ids or [self._first_id()]
-        if len(token_ids) + request.max_tokens > self._limit:
-            raise PromptTooLong(len(token_ids), request.max_tokens, self._limit)
+        self._check_fits(request, len(token_ids))
         return Prompt(
             token_ids=tuple(token_ids),
             max_new_tokens=request.max_tokens,
@@ -85,12 +94,33 @@ class PromptBuilder:
         )
 
     async def _encode(self, request: CompletionRequest, text: str) -> list[int]:
-        if len(text) <= _INLINE_CHARACTERS:
+        if self._inline(len(text)):
             return self._tokenizer.encode(text)
-        least_tokens = -(-len(text) // self._longest_token)
-        if least_tokens + request.max_tokens > self._limit:
-            raise PromptTooLong(least_tokens, request.max_tokens, self._limit)
-        return await asyncio.to_thread(self._tokenizer.encode, text)
+        self._check_fits(request, -(-len(text) // self._longest_token))
+        async with self._encoding:
+            return await asyncio.to_thread(self._tokenizer.encode, text)
+
+    async def _decode(self, token_ids: tuple[int, ...]) -> str:
+        if self._inline(len(token_ids) * _TOKEN_CHARACTERS):
+            return self._tokenizer.decode(token_ids)
+        async with self._encoding:
+            return await asyncio.to_thread(self._tokenizer.decode, token_ids)
+
+    def _inline(self, num_characters: int) -> bool:
+        """Whether so many may be encoded here and now. 128 prompts of one call all come in the same turn."""
+        if self._num_inline == 0:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._num_inline + num_characters > _INLINE_CHARACTERS:
+            return False
+        self._num_inline += num_characters
+        return True
+
+    def _next_turn(self) -> None:
+        self._num_inline = 0
+
+    def _check_fits(self, request: CompletionRequest, num_tokens: int) -> None:
+        if num_tokens + request.max_tokens > self._limit:
+            raise PromptTooLong(num_tokens, request.max_tokens, self._limit)
 
     def _from_document(self, request: CompletionRequest, document: Document, share: float) -> Prompt:
         max_new_tokens = min(request.max_tokens, self._limit // 2)
@@ -158,7 +188,7 @@ class PromptBuilder:
         return min(self._tokenizer.eos_ids, default=0)
 
     def _check_ids(self, token_ids: tuple[int, ...]) -> None:
-        for token_id in token_ids:
+        for token_id in (min(token_ids, default=0), max(token_ids, default=0)):
             if not 0 <= token_id < self._vocab_size:
                 raise BadRequest(
                     f"the prompt holds token {token_id}, the vocabulary has {self._vocab_size}", "prompt"

@@ -1,12 +1,15 @@
 """Whatever a client sends, it hears what was wrong, and the server goes on."""
 
 import json
+import threading
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halfline.api.dialects.openai_body import CompletionBody, read_completion_call
+from halfline.api.dialects.unserved import UNSERVED
 from halfline.api.options import ApiOptions
 from halfline.errors import BadRequest
 
@@ -71,7 +74,32 @@ pytestmark = pytest.mark.anyio
         ("min_tokens", 4),
         ("response_format", {"type": "json_object"}),
         ("user", 5),
+        ("user", "x" * 1025),
+        ("stop_token_ids", [1] * 4097),
+        ("logit_bias", {str(token_id): 1 for token_id in range(4097)}),
+        ("prompt", [2**31]),
+        ("prompt", [1] * 513),
+        ("prompt", [[1], [1] * 500]),
+        ("prompt", ["x"] * 200_000),
+        ("max_completion_tokens", -1),
+        ("response_format", {"type": "json_object"}),
+        ("guided_json", {"type": "object"}),
+        ("guided_regex", "a+"),
+        ("guided_choice", ["a", "b"]),
+        ("guided_grammar", "root ::= 'a'"),
+        ("grammar", "root ::= 'a'"),
+        ("json_schema", {"type": "object"}),
+        ("logits_processors", ["x"]),
+        ("n_predict", 8),
+        ("repeat_penalty", 1.1),
+        ("repeat_penalty", True),
+        ("typical_p", 0.5),
+        ("mirostat", 2),
+        ("dry_multiplier", 0.8),
+        ("xtc_probability", 0.1),
+        ("bad_words", ["a"] * 100_000),
     ],
+    ids=lambda value: repr(value)[:40],
 )
 async def test_a_bad_value_is_a_400_that_names_its_field(on_stage, field, value) -> None:
     async with on_stage() as stage:
@@ -157,6 +185,63 @@ async def test_a_body_of_undeclared_length_is_counted_as_it_comes(on_stage) -> N
     assert num_read <= 12
 
 
+_FLOODS = {
+    "ids": (b'{"prompt": [', b"1,", b"1]}"),
+    "lists": (b'{"prompt": [', b"[],", b"[]]}"),
+    "texts": (b'{"prompt": [', b'"a",', b'"a"]}'),
+    "lists of ids": (b'{"prompt": [[', b"1,", b"1]]}"),
+    "stops": (b'{"prompt": "x", "stop": [', b"[],", b"[]]}"),
+    "stop ids": (b'{"prompt": "x", "stop_token_ids": [', b'"",', b'""]}'),
+    "unserved": (b'{"prompt": "x", "bad_words": [', b"[],", b"[]]}"),
+}
+
+
+@pytest.mark.parametrize("flood", _FLOODS)
+async def test_a_body_of_millions_of_entries_is_refused_off_the_event_loop_and_costs_little(
+    on_stage, flood: str
+) -> None:
+    """Trying every shape on every entry took 6 to 12 seconds, in which nobody else was answered."""
+    head, entry, tail = _FLOODS[flood]
+    body = head + entry * ((8_000_000 - len(head) - len(tail)) // len(entry)) + tail
+    readers: list[threading.Thread] = []
+    async with on_stage() as stage:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "halfline.api.completions.read_completion_call",
+                lambda *args: (readers.append(threading.current_thread()), read_completion_call(*args))[1],
+            )
+            started_at = time.process_time()
+            reply = await stage.client.post("/v1/completions", content=body)
+            assert time.process_time() - started_at < 4.0
+    assert reply.status_code == 400
+    assert len(reply.content) < 500
+    assert readers and threading.main_thread() not in readers
+
+
+@pytest.mark.parametrize(
+    "neutral",
+    [
+        {"response_format": {"type": "text"}},
+        {"guided_json": None, "guided_regex": None, "guided_choice": None, "guided_grammar": None},
+        {"grammar": "", "json_schema": None, "logits_processors": None, "n_predict": -1},
+        {"repeat_penalty": 1, "typical_p": 1.0, "mirostat": 0, "dry_multiplier": 0, "xtc_probability": 0.0},
+        {"mirostat_tau": 5.0, "dry_base": 1.75, "nobody_knows": [1, 2, 3]},
+    ],
+)
+async def test_a_field_that_asks_for_nothing_is_accepted(on_stage, neutral: dict[str, object]) -> None:
+    async with on_stage() as stage:
+        assert (await stage.complete(prompt="x", **neutral)).status_code == 200
+
+
+async def test_max_completion_tokens_is_another_name_of_max_tokens(on_stage) -> None:
+    async with on_stage() as stage:
+        reply = await stage.complete(prompt="x", max_completion_tokens=3)
+        assert reply.json()["usage"]["completion_tokens"] == 3
+        both = await stage.complete(prompt="x", max_completion_tokens=3, max_tokens=3)
+        assert both.status_code == 400
+        assert "max_completion_tokens" in both.json()["error"]["message"]
+
+
 _JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -167,7 +252,7 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
-_FIELDS = [*CompletionBody.model_fields, "min_tokens", "bad_words", "length_penalty", "unheard_of"]
+_FIELDS = [*CompletionBody.model_fields, *UNSERVED, "unheard_of"]
 _BODIES = st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=6)
 
 
@@ -177,7 +262,7 @@ def test_any_json_is_either_understood_or_a_bad_request(body, prompt) -> None:
     if prompt is not None:
         body = {**body, "prompt": prompt}
     try:
-        call = read_completion_call(json.dumps(body).encode(), "cmpl-1", "local", ApiOptions())
+        call = read_completion_call(json.dumps(body).encode(), "cmpl-1", "local", ApiOptions(), 512)
     except BadRequest as error:
         assert str(error)
     else:
@@ -193,7 +278,7 @@ _VALID = b'{"prompt": ["a", "b"], "n": 2, "temperature": 0.5, "stop": ["\\u00e9"
 def test_any_damage_to_a_body_is_either_harmless_or_a_bad_request(start, length, patch) -> None:
     body = _VALID[:start] + patch + _VALID[start + length :]
     try:
-        call = read_completion_call(body, "cmpl-1", "local", ApiOptions())
+        call = read_completion_call(body, "cmpl-1", "local", ApiOptions(), 512)
     except BadRequest as error:
         assert str(error)
     else:

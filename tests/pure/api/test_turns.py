@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 def understood(**body: object) -> CompletionRequest:
-    return read_completion_call(json.dumps(body).encode(), "cmpl-1", "me", ApiOptions()).requests[0]
+    return read_completion_call(json.dumps(body).encode(), "cmpl-1", "me", ApiOptions(), 512).requests[0]
 
 
 async def test_user_priority_and_deadline_reach_the_request() -> None:

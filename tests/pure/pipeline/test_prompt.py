@@ -1,7 +1,9 @@
 """What goes into the prompt, and what the ledger says about it."""
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -34,10 +36,11 @@ def build(
     vocab: VocabSpec = PLAIN,
     limit: int = 2048,
     params: SamplingParams | None = None,
+    echo: bool = False,
 ) -> Prompt:
     builder = PromptBuilder(Tokenizer(vocab), PipelineOptions(), vocab_size=262, max_sequence_tokens=limit)
     request = CompletionRequest(
-        id="r", prompt=prompt, params=params or SamplingParams(), max_tokens=max_tokens
+        id="r", prompt=prompt, params=params or SamplingParams(), max_tokens=max_tokens, echo=echo
     )
     return asyncio.run(builder.build(request))
 
@@ -62,6 +65,39 @@ def test_an_enormous_raw_prompt_is_refused_without_being_encoded() -> None:
     assert time.process_time() - started_at < 1.0
 
 
+def test_too_many_token_ids_are_refused_before_anything_looks_at_them() -> None:
+    with pytest.raises(PromptTooLong, match="has 4000000 tokens"):
+        build((-1,) * 4_000_000)
+
+
+@pytest.mark.parametrize("prompt", ["x" * 40_000, (120,) * 10_000], ids=["texts", "echoed token ids"])
+def test_prompts_that_come_together_do_not_hold_up_the_event_loop_together(
+    prompt: str | tuple[int, ...],
+) -> None:
+    """One is encoded at once, the others in a thread; so is one more in each later turn of the loop."""
+    inline: list[bool] = []
+
+    class Watched(Tokenizer):
+        def encode(self, text: str, *, add_bos: bool | None = None, continues: bool = False) -> list[int]:
+            inline.append(threading.current_thread() is threading.main_thread())
+            return super().encode(text, add_bos=add_bos, continues=continues)
+
+        def decode(self, token_ids: Iterable[int], *, continues: bool = False) -> str:
+            inline.append(threading.current_thread() is threading.main_thread())
+            return super().decode(token_ids, continues=continues)
+
+    async def main() -> None:
+        builder = PromptBuilder(Watched(PLAIN), PipelineOptions(), vocab_size=262, max_sequence_tokens=50_000)
+        request = CompletionRequest(id="r", prompt=prompt, params=SamplingParams(), max_tokens=16, echo=True)
+        for _ in range(2):
+            inline.clear()
+            built = await asyncio.gather(*(builder.build(request) for _ in range(5)))
+            assert {each.text for each in built} == {prompt if isinstance(prompt, str) else "x" * 10_000}
+            assert sorted(inline) == [False] * 4 + [True]
+
+    asyncio.run(main())
+
+
 def test_a_large_raw_prompt_that_fits_is_encoded_whole() -> None:
     assert len(build("x" * 100_000, limit=200_000).token_ids) == 100_000
 
@@ -72,7 +108,8 @@ def test_an_empty_raw_prompt_becomes_one_token(prompt: str | tuple[int, ...]) ->
 
 
 def test_token_ids_are_a_prompt_and_must_be_in_the_vocabulary() -> None:
-    assert build((72, 105)).text == "Hi"
+    assert build((72, 105)).token_ids == (72, 105)
+    assert build((72, 105), echo=True).text == "Hi"
     for bad in (-1, 262):
         with pytest.raises(BadRequest, match=f"token {bad}"):
             build((72, bad))

@@ -1,0 +1,65 @@
+"""The `prompt` field: its four shapes, told apart by the first entry.
+
+They are checked here and not by the schema: a schema tries every shape on all of millions of entries, and then writes
+down what was wrong with them. Here a list that is too long is refused unread.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import WithJsonSchema
+
+from halfline.errors import BadRequest, PromptTooLong
+
+_MOST_ID = 2**31 - 1
+
+_IDS_SCHEMA = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": _MOST_ID}}
+_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}},
+        _IDS_SCHEMA,
+        {"type": "array", "items": _IDS_SCHEMA},
+    ]
+}
+
+PromptField = Annotated[Any, WithJsonSchema(_SCHEMA)]
+
+
+def read_prompts(
+    prompt: PromptField, max_tokens: int, max_prompts: int, max_context: int
+) -> list[str | tuple[int, ...]]:
+    """One entry per prompt. Raises BadRequest, and PromptTooLong for more ids than the model has places."""
+    if prompt is None:
+        raise BadRequest("`prompt` is missing", "prompt")
+    if isinstance(prompt, str):
+        return [prompt]
+    if not isinstance(prompt, list):
+        raise _misshapen()
+    if not prompt:
+        raise BadRequest("`prompt` is an empty list", "prompt")
+    if not isinstance(prompt[0], str | list):
+        return [_token_ids(prompt, max_tokens, max_context)]
+    if len(prompt) > max_prompts:
+        raise BadRequest(f"`prompt` has {len(prompt)} entries, the limit is {max_prompts}", "prompt")
+    if isinstance(prompt[0], list):
+        return [_token_ids(entry, max_tokens, max_context) for entry in prompt]
+    if not all(isinstance(entry, str) for entry in prompt):
+        raise _misshapen()
+    return prompt
+
+
+def _token_ids(entry: Any, max_tokens: int, max_context: int) -> tuple[int, ...]:
+    if not isinstance(entry, list):
+        raise _misshapen()
+    if len(entry) + max_tokens > max_context:
+        raise PromptTooLong(len(entry), max_tokens, max_context)
+    # `type`, since JSON's true is one of Python's ints.
+    if not all(type(token_id) is int and 0 <= token_id <= _MOST_ID for token_id in entry):
+        raise _misshapen()
+    return tuple(entry)
+
+
+def _misshapen() -> BadRequest:
+    return BadRequest(
+        "`prompt`: it must be a text, a list of texts, a list of token ids, or a list of such lists", "prompt"
+    )
