@@ -5,6 +5,7 @@
     │   ├── UnsupportedField    a known field with a value we do not serve
     │   ├── PromptTooLong
     │   ├── BodyTooLarge
+    │   ├── BodyTooSlow
     │   ├── UnknownCompletion   no receipt by that id
     │   ├── NotRunning          nothing by that id to cancel
     │   └── UnencodableText     lone surrogates
@@ -79,6 +80,15 @@ class BodyTooLarge(BadRequest):
         super().__init__(f"the request body has {num_bytes} bytes or more, the limit is {limit}")
         self.num_bytes = num_bytes
         self.limit = limit
+
+
+class BodyTooSlow(BadRequest):
+    """The request's body did not come in time."""
+
+    def __init__(self, num_bytes: int, timeout_s: float) -> None:
+        super().__init__(f"only {num_bytes} bytes of the request body came within {timeout_s:g} seconds")
+        self.num_bytes = num_bytes
+        self.timeout_s = timeout_s
 
 
 class UnknownCompletion(BadRequest):

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from halfline.api.body import BodyLimit
+from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
 from halfline.api.failures import failure_response, plain_failure
 from halfline.api.live import LiveRequests
@@ -41,15 +41,21 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
         await serving.close()
 
     # No documentation pages: they load scripts from elsewhere. /openapi.json stays.
+    # No redirects of a trailing slash either: few clients send their body again.
     app = FastAPI(
-        title="halfline", version=version("halfline"), lifespan=lifespan, docs_url=None, redoc_url=None
+        title="halfline",
+        version=version("halfline"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.include_router(completions_router(serving, live, metrics, options))
     app.include_router(status_router(serving, metrics))
     # The last added is the outermost.
-    app.add_middleware(BodyLimit, max_bytes=options.max_body_bytes)
+    app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
     if options.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=options.cors_origins, allow_methods=["*"], allow_headers=["*"]

@@ -1,19 +1,23 @@
-"""Request bodies have a limit that holds before they are in memory."""
+"""Request bodies have limits that hold before they are in memory: in size, and in the time they take to come."""
+
+import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from halfline.errors import BodyTooLarge
+from halfline.errors import BodyTooLarge, BodyTooSlow
 
 
-class BodyLimit:
-    """Middleware: reading a body past `max_bytes` raises BodyTooLarge where the body is read.
+class BodyLimits:
+    """Middleware: reading a body past `max_bytes` raises BodyTooLarge where the body is read, and BodyTooSlow when it
+    is not whole `timeout_s` after the request's head.
 
     A declared length is believed at once, a streamed body is counted as it comes.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -21,12 +25,19 @@ class BodyLimit:
             return
         num_bytes = 0
         declared = _declared_length(scope)
+        due_at: float | None = asyncio.get_running_loop().time() + self._timeout_s  # None: it is whole
 
         async def counted() -> Message:
-            nonlocal num_bytes
+            nonlocal num_bytes, due_at
             if declared > self._max_bytes:
                 raise BodyTooLarge(declared, self._max_bytes)
-            message = await receive()
+            try:
+                async with asyncio.timeout_at(due_at):
+                    message = await receive()
+            except TimeoutError:
+                raise BodyTooSlow(num_bytes, self._timeout_s) from None
+            if not message.get("more_body", False):
+                due_at = None
             num_bytes += len(message.get("body", b""))
             if num_bytes > self._max_bytes:
                 raise BodyTooLarge(num_bytes, self._max_bytes)

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from halfline.errors import (
     BadRequest,
     BodyTooLarge,
+    BodyTooSlow,
     EngineFailed,
     HalflineError,
     Loading,
@@ -35,6 +36,7 @@ _KINDS: Mapping[type, _Kind] = {
     UnsupportedField: _Kind(400, "invalid_request_error", "unsupported_value"),
     PromptTooLong: _Kind(400, "invalid_request_error", "context_length_exceeded"),
     BodyTooLarge: _Kind(413, "invalid_request_error", "body_too_large"),
+    BodyTooSlow: _Kind(408, "invalid_request_error", "body_too_slow"),
     UnknownCompletion: _Kind(404, "not_found_error", "unknown_completion"),
     NotRunning: _Kind(404, "not_found_error", "not_running"),
     NotNow: _Kind(503, "unavailable_error"),
@@ -64,8 +66,12 @@ def error_body(error: Exception) -> dict[str, object]:
 
 
 def failure_response(error: Exception) -> JSONResponse:
-    """The whole reply, with Retry-After where waiting helps."""
-    headers = {"Retry-After": str(max(1, round(error.retry_after_s)))} if isinstance(error, NotNow) else None
+    """The whole reply, with Retry-After where waiting helps. Who has not said all is not listened to any more."""
+    headers: dict[str, str] = {}
+    if isinstance(error, NotNow):
+        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    if isinstance(error, BodyTooLarge | BodyTooSlow):
+        headers["Connection"] = "close"
     return JSONResponse(error_body(error), status_of(error), headers)
 
 

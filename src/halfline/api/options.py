@@ -12,6 +12,9 @@ class ApiOptions:
     max_body_bytes: int = 8 * 1024 * 1024
     """Largest request body in bytes; a larger one is answered with 413 before it is read."""
 
+    body_timeout_s: float = 30.0
+    """Seconds in which a request's body has to come; a slower one is answered with 408."""
+
     max_choices: int = 128
     """Most choices one request may ask for: prompts times `n` (or `best_of`)."""
 
@@ -37,6 +40,8 @@ class ApiOptions:
         for name in ("default_max_tokens", "editor_max_tokens", "grace_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 0")
+        if not self.body_timeout_s > 0.0:
+            raise ValueError(f"body_timeout_s is {self.body_timeout_s}, it must be more than 0")
         if self.grace_s > _DAY_S:
             raise ValueError(f"grace_s is {self.grace_s}, it must be at most {_DAY_S}")
         if not 0.0 <= self.default_temperature <= 100.0:

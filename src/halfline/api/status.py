@@ -15,6 +15,7 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
     router = APIRouter()
     started = int(time.time())
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> Response:
         """200 once completions are served, 503 while the model loads and after the engine failed."""
@@ -24,6 +25,7 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
             return health_failure(error)
         return JSONResponse({"status": "ok"})
 
+    @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models")
     async def models() -> Response:
         """The one model served here; whatever name a client sends, this one answers."""
@@ -38,6 +40,7 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
         }
         return JSONResponse({"object": "list", "data": [card]})
 
+    @router.head("/metrics", include_in_schema=False)
     @router.get("/metrics")
     async def exposition() -> Response:
         """Everything that is counted, in Prometheus's text format."""

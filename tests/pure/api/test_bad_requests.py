@@ -1,5 +1,6 @@
 """Whatever a client sends, it hears what was wrong, and the server goes on."""
 
+import asyncio
 import json
 import threading
 import time
@@ -183,6 +184,34 @@ async def test_a_body_of_undeclared_length_is_counted_as_it_comes(on_stage) -> N
         reply = await stage.client.post("/v1/completions", content=endless())
     assert reply.status_code == 413
     assert num_read <= 12
+
+
+async def test_a_body_that_trickles_is_a_408_in_time_and_keeps_nobody_waiting(on_stage) -> None:
+    async def trickle():
+        while True:
+            yield b" "
+            await asyncio.sleep(0.01)
+
+    async with on_stage(ApiOptions(body_timeout_s=0.2)) as stage:
+        slow = asyncio.ensure_future(stage.client.post("/v1/completions", content=trickle()))
+        await asyncio.sleep(0.05)
+        assert (await stage.complete(prompt="x")).status_code == 200
+        assert not slow.done()
+        reply = await slow
+    assert reply.status_code == 408
+    assert reply.json()["error"]["code"] == "body_too_slow"
+    assert "within 0.2 seconds" in reply.json()["error"]["message"]
+    assert reply.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_once_the_body_is_there_its_answer_may_take_longer(on_stage, stream: bool) -> None:
+    async with on_stage(ApiOptions(body_timeout_s=0.05)) as stage:
+        stage.pipeline.gate = asyncio.Event()
+        running = asyncio.ensure_future(stage.complete(prompt="x", stream=stream))
+        await asyncio.sleep(0.2)
+        stage.pipeline.gate.set()
+        assert (await running).status_code == 200
 
 
 _FLOODS = {

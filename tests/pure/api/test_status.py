@@ -130,7 +130,15 @@ async def test_a_sane_request_id_is_kept_and_any_other_replaced(on_stage, sent, 
             assert reply.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nope", 404), ("PUT", "/health", 405)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nope", 404),
+        ("PUT", "/health", 405),
+        ("POST", "/v1/completions/", 404),
+        ("GET", "/health/", 404),
+    ],
+)
 async def test_what_is_not_served_is_refused_in_the_shape_of_every_error(
     on_stage, method, path, status
 ) -> None:
@@ -138,6 +146,14 @@ async def test_what_is_not_served_is_refused_in_the_shape_of_every_error(
         reply = await stage.client.request(method, path)
     assert reply.status_code == status
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics"])
+async def test_head_answers_where_get_does(on_stage, path: str) -> None:
+    async with on_stage() as stage:
+        reply = await stage.client.head(path)
+        assert reply.status_code == 200
+        assert reply.headers["content-type"] == (await stage.client.get(path)).headers["content-type"]
 
 
 async def test_web_pages_may_call_only_from_the_configured_origins(on_stage) -> None:
