@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.start_up import hurry
 from halfline.cli.where import DataDir, SettingsFile
 
 
@@ -23,6 +24,7 @@ def complete(
 ) -> None:
     """Complete the code at a cursor; the text goes to standard output, timings to standard error."""
     with one_sentence():
+        hurry()
         # Start-up time: `halfline --help` needs neither HTTP nor a model.
         from halfline.cli.cursor import document_at, document_with_mark
         from halfline.errors import BadRequest

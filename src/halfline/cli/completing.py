@@ -8,6 +8,7 @@ from typing import Any
 from halfline.cli.completion_output import print_costs, write_text
 from halfline.cli.loading import assemble
 from halfline.cli.model_parts import find_model, load_parts
+from halfline.cli.start_up import settle
 from halfline.errors import HalflineError
 from halfline.request import ChoiceDelta, CompletionRequest, Document, Receipt, SamplingParams
 from halfline.settings import Settings
@@ -20,6 +21,7 @@ def complete_here(settings: Settings, document: Document, max_tokens: int) -> No
         id=f"cmpl-{uuid.uuid4().hex}", prompt=document, params=SamplingParams(), max_tokens=max_tokens
     )
     ready = assemble(settings, load_parts(settings, find_model(settings)))
+    settle()
     try:
         asyncio.run(_print_deltas(ready.pipeline.stream(request)))
         receipt = ready.pipeline.receipt(request.id)

@@ -12,6 +12,7 @@ from halfline.cli.listening import listen
 from halfline.cli.loading import Ready, assemble
 from halfline.cli.model_parts import ModelParts
 from halfline.cli.server import Server
+from halfline.cli.start_up import settle
 from halfline.settings import Settings
 
 
@@ -27,6 +28,7 @@ def serve_http(settings: Settings, listener: socket.socket, parts: "Future[Model
             failures.append(error)
             server.should_exit = True
             raise
+        settle()
         _greet(url, ready)
         return ready.loaded
 

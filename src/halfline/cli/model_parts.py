@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
+from halfline.cli.start_up import settle
 from halfline.model.load import open_checkpoint
 from halfline.model.pull import EMBEDDED, pull_embedded
 from halfline.model.spec import ModelSpec
@@ -35,6 +36,7 @@ def find_model(settings: Settings) -> Path:
     if settings.model == EMBEDDED.name and store.find(EMBEDDED.name) is None:
         from halfline.cli.pull_progress import PullProgress  # start-up time: nearly always it is there
 
+        settle()  # a download takes its time
         with PullProgress(EMBEDDED.name) as progress:
             return pull_embedded(store, progress)
     return store.resolve(settings.model)

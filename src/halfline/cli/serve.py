@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.start_up import hurry
 from halfline.cli.where import DataDir, SettingsFile
 
 
@@ -32,6 +33,7 @@ def serve(
         "insecure_open": insecure_open,
     }
     with one_sentence():
+        hurry()
         # Start-up time: `halfline --help` needs neither HTTP nor a model.
         from halfline.cli.serving import run_server
         from halfline.settings import load_settings
