@@ -6,9 +6,8 @@ from contextlib import contextmanager
 
 import typer
 
+from halfline.cli.entry import CANNOT
 from halfline.errors import HalflineError
-
-CANNOT = 2
 
 
 @contextmanager
