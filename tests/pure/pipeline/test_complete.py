@@ -360,11 +360,14 @@ def test_a_stream_that_is_left_frees_its_blocks_and_leaves_a_receipt(
 
 def test_a_dropped_iterator_is_cancelled_without_being_closed() -> None:
     async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
-        await _forget(pipeline.stream(request("abc", max_tokens=900, params=SamplingParams(ignore_eos=True))))
-        await settled(pipeline)
-        assert engine.stats().num_running == 0
+        asked = request("abc", max_tokens=8000, params=SamplingParams(ignore_eos=True))
+        await _forget(pipeline.stream(asked))
+        while engine.stats().num_running:  # the event loop closes it some turns later
+            await settled(pipeline)
+        receipt = pipeline.receipt("r1")
+        assert receipt is not None and receipt.finish_reasons == ("cancelled",)
 
-    serve(main)
+    serve(main, HashExecutor(512))
 
 
 def test_when_the_engine_breaks_the_running_fail_and_the_next_is_refused() -> None:
