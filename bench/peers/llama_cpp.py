@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -20,11 +20,13 @@ START_SECONDS = 120
 
 
 class LlamaServer:
-    """A llama-server process with one slot; enter it to start, leave it to stop."""
+    """A llama-server process with one slot; enter it to start, leave it to stop. `arguments` go to it as they are."""
 
-    def __init__(self, binary: Path, model: Path, *, threads: int, context: int) -> None:
+    def __init__(
+        self, binary: Path, model: Path, *, threads: int, context: int, arguments: Sequence[str] = ()
+    ) -> None:
         self._command = [str(binary), "-m", str(model), "-t", str(threads), "-c", str(context)]
-        self._command += ["-np", "1", "--host", "127.0.0.1"]
+        self._command += ["-np", "1", "--host", "127.0.0.1", *arguments]
         # A build from the package keeps its libraries beside its programs.
         paths = [str(binary.parent), os.environ.get("LD_LIBRARY_PATH", "")]
         self._environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}

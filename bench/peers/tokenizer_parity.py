@@ -1,6 +1,6 @@
 """Are our token ids llama.cpp's? Compares them on this Python's standard library and on fuzzed strings.
 
-    python bench/peers/tokenizer_parity.py LLAMA_SERVER MODEL.gguf [--pre qwen2 ...] [--write tests/data]
+    python -m bench.peers.tokenizer_parity LLAMA_SERVER MODEL.gguf [--pre qwen2 ...] [--write tests/data]
 
 Starts llama-server, asks its /tokenize with add_special and parse_special false, and prints a row per
 pre-tokenizer and corpus; the last line is JSON. `--pre` puts other pre-tokenizers' names over the file's
@@ -16,20 +16,16 @@ import dataclasses
 import gzip
 import hashlib
 import json
-import os
 import random
 import re
-import socket
-import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 
+from bench.peers.llama_cpp import LlamaServer
 from halfline.model.gguf_checkpoint import open_gguf
 from halfline.text.pretokenizers import PRE_TOKENIZERS
 from halfline.text.tokenizer import Tokenizer
@@ -40,35 +36,9 @@ SPACES_IN_CJK_RANGE = re.compile("[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u
 FIXTURE = "tokenizer_parity.json.gz"
 
 
-@contextlib.contextmanager
-def llama_server(binary: Path, model: Path, pre_tokenizer: str) -> Iterator[httpx.Client]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(binary), "-m", str(model), "--no-warmup", "-c", "256", "--port", str(port), "-t", "1"]
-    command += ["--override-kv", f"tokenizer.ggml.pre=str:{pre_tokenizer}"]
-    libraries = f"{binary.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"LD_LIBRARY_PATH": libraries},
-    ) as server:
-        try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
-                wait_until_ready(client, server)
-                yield client
-        finally:
-            server.terminate()
-
-
-def wait_until_ready(client: httpx.Client, server: "subprocess.Popen[bytes]") -> None:
-    while server.poll() is None:
-        with contextlib.suppress(httpx.TransportError):
-            if client.get("/health").status_code == 200:
-                return
-        time.sleep(0.1)
-    raise SystemExit(f"llama-server ended with {server.returncode} before it was ready")
+def llama_server(binary: Path, model: Path, pre_tokenizer: str) -> LlamaServer:
+    override = ("--no-warmup", "--override-kv", f"tokenizer.ggml.pre=str:{pre_tokenizer}")
+    return LlamaServer(binary, model, threads=1, context=256, arguments=override)
 
 
 def peer_ids(client: httpx.Client, text: str) -> list[int]:
