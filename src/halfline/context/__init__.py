@@ -1,0 +1,1 @@
+"""Which part of a document and its surroundings the model reads."""

@@ -1,0 +1,1 @@
+"""Computes in pauses what the next keystroke will ask."""
