@@ -34,6 +34,10 @@ class Prompt:
 
     `rest_of_line` is what stands between the cursor and the end of its line, `before` what stands before the window and
     `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was left out.
+
+    `forced_text` stands between the last token of the prompt and the cursor: a word that the cursor cuts. The model
+    writes it first, in tokens of its own choice, and it is no part of the answer. `forced_ids` are the tokens that it
+    probably chooses, a mere hint.
     """
 
     token_ids: tuple[int, ...]
@@ -45,6 +49,8 @@ class Prompt:
     rest_of_line: str = ""
     before: str = ""
     behind: str = ""
+    forced_text: str = ""
+    forced_ids: tuple[int, ...] = ()
     ledger: Mapping[str, object] = field(default_factory=dict)
 
 
