@@ -2,7 +2,7 @@
 
 import logging
 
-from halfline.api.dialects.openai_body import CompletionCall
+from halfline.api.call import Call
 from halfline.api.serving import Pipeline
 from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import Metrics
@@ -10,7 +10,7 @@ from halfline.telemetry.metrics import Metrics
 _log = logging.getLogger(__name__)
 
 
-def account(call: CompletionCall, pipeline: Pipeline, metrics: Metrics) -> None:
+def account(call: Call, pipeline: Pipeline, metrics: Metrics) -> None:
     """Count each of the call's requests that has a receipt; refused ones never ran and have none."""
     for request in call.requests:
         receipt = pipeline.receipt(request.id)

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
+from halfline.api.answering import Answering
 from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
 from halfline.api.failures import failure_response, plain_failure
@@ -52,7 +53,7 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
     )
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.include_router(completions_router(serving, live, metrics, options))
+    app.include_router(completions_router(Answering(serving, live, metrics, options)))
     app.include_router(status_router(serving, metrics))
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)

@@ -1,6 +1,6 @@
 """Which calls are being answered, by the names a client may know them by: the reply's id, and its own X-Request-Id."""
 
-from halfline.api.dialects.openai_body import CompletionCall
+from halfline.api.call import Call
 from halfline.api.serving import Pipeline
 
 
@@ -9,13 +9,13 @@ class RunningCalls:
 
     def __init__(self) -> None:
         self._calls: dict[
-            str, tuple[str, CompletionCall]
+            str, tuple[str, Call]
         ] = {}  # by the call's id: the client's name for it, and itself
 
-    def entered(self, call: CompletionCall, request_id: str) -> None:
+    def entered(self, call: Call, request_id: str) -> None:
         self._calls[call.id] = (request_id, call)
 
-    def left(self, call: CompletionCall) -> None:
+    def left(self, call: Call) -> None:
         del self._calls[call.id]
 
     def cancel(self, name: str, tenant: str, pipeline: Pipeline) -> bool:

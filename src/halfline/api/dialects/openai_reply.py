@@ -10,67 +10,72 @@ the choice's last event, has `"superseded": true` beside.
 import math
 from collections.abc import Mapping, Sequence
 
+from halfline.api import sse
 from halfline.api.dialects.openai_body import CompletionCall
+from halfline.api.failures import error_body
 from halfline.request import Choice, ChoiceDelta, Completion, FinishReason, Receipt, TokenLogprob
 
 
-def completion_object(
-    call: CompletionCall, completions: Sequence[Completion], model: str, created: int
-) -> dict[str, object]:
-    """The whole reply. With `best_of` the best `num_choices` of each prompt, by mean log-probability."""
-    choices = [
-        _choice_object(position * call.num_choices + index, choice, call.shows_logprobs)
-        for position, completion in enumerate(completions)
-        for index, choice in enumerate(_best(completion.choices, call.num_choices))
-    ]
-    usage = usage_object([completion.receipt for completion in completions])
-    reply = {**_envelope(call, model, created), "choices": choices, "usage": usage}
-    return {**reply, "superseded": True} if superseded(completions) else reply
+class CompletionReply:
+    """Turns completions and deltas into JSON objects; remembers which choices of a stream are open."""
 
-
-def superseded(completions: Sequence[Completion]) -> bool:
-    """Whether a newer request took the place of this one before it was done."""
-    return any(
-        choice.finish_reason == "superseded" for completion in completions for choice in completion.choices
-    )
-
-
-class ChunkWriter:
-    """Turns deltas into the stream's JSON objects; remembers which choices are open."""
+    media_type = "text/event-stream"
 
     def __init__(self, call: CompletionCall, model: str, created: int) -> None:
         self._call = call
-        self._envelope = _envelope(call, model, created)
+        self._envelope: dict[str, object] = {
+            "id": call.id,
+            "object": "text_completion",
+            "created": created,
+            "model": model,
+            "system_fingerprint": f"halfline-{model}",
+        }
         self._open = {
             position * call.num_choices + index
             for position in range(len(call.requests))
             for index in range(call.num_choices)
         }
 
-    def chunk(self, position: int, delta: ChoiceDelta) -> dict[str, object]:
-        """One delta of the prompt at `position`."""
+    def whole(self, completions: Sequence[Completion]) -> dict[str, object]:
+        """The whole reply. With `best_of` the best `num_choices` of each prompt, by mean log-probability."""
+        choices = [
+            _choice_object(position * self._call.num_choices + index, choice, self._call.shows_logprobs)
+            for position, completion in enumerate(completions)
+            for index, choice in enumerate(best(completion.choices, self._call.num_choices))
+        ]
+        usage = usage_object([completion.receipt for completion in completions])
+        reply = {**self._envelope, "choices": choices, "usage": usage}
+        ended_early = any(
+            choice.finish_reason == "superseded" for each in completions for choice in each.choices
+        )
+        return {**reply, "superseded": True} if ended_early else reply
+
+    def delta(self, position: int, delta: ChoiceDelta) -> bytes:
         index = position * self._call.num_choices + delta.index
         logprobs = None
         if self._call.shows_logprobs and delta.logprobs is not None:
             logprobs = _logprobs_object(delta.logprobs)
-        return self._chunk(index, delta.text, logprobs, delta.finish_reason)
+        return self._event(index, delta.text, logprobs, delta.finish_reason)
 
-    def endings(self, reason: FinishReason) -> list[dict[str, object]]:
-        """Last chunks of the choices that are still open, for a stream that ends before they do."""
-        return [self._chunk(index, "", None, reason) for index in sorted(self._open)]
+    def end(self, receipts: Sequence[Receipt]) -> bytes:
+        if not self._call.includes_usage:
+            return sse.DONE
+        return sse.event({**self._envelope, "choices": [], "usage": usage_object(receipts)}) + sse.DONE
 
-    def usage(self, receipts: Sequence[Receipt]) -> dict[str, object]:
-        """The extra last chunk of `stream_options.include_usage`."""
-        return {**self._envelope, "choices": [], "usage": usage_object(receipts)}
+    def cut_short(self) -> bytes:
+        """The choices that are still open end as cancelled."""
+        endings = [self._event(index, "", None, "cancelled") for index in sorted(self._open)]
+        return b"".join(endings) + sse.DONE
 
-    def _chunk(
-        self, index: int, text: str, logprobs: object, reason: FinishReason | None
-    ) -> dict[str, object]:
+    def error(self, error: Exception) -> bytes:
+        return sse.event(error_body(error)) + sse.DONE
+
+    def _event(self, index: int, text: str, logprobs: object, reason: FinishReason | None) -> bytes:
         if reason is not None:
             self._open.discard(index)
-        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": _shown(reason)}
+        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": shown(reason)}
         chunk = {**self._envelope, "choices": [choice]}
-        return {**chunk, "superseded": True} if reason == "superseded" else chunk
+        return sse.event({**chunk, "superseded": True} if reason == "superseded" else chunk)
 
 
 def usage_object(receipts: Sequence[Receipt]) -> dict[str, object]:
@@ -85,17 +90,8 @@ def usage_object(receipts: Sequence[Receipt]) -> dict[str, object]:
     }
 
 
-def _envelope(call: CompletionCall, model: str, created: int) -> dict[str, object]:
-    return {
-        "id": call.id,
-        "object": "text_completion",
-        "created": created,
-        "model": model,
-        "system_fingerprint": f"halfline-{model}",
-    }
-
-
-def _best(choices: Sequence[Choice], num_choices: int) -> Sequence[Choice]:
+def best(choices: Sequence[Choice], num_choices: int) -> Sequence[Choice]:
+    """The `num_choices` with the best mean log-probability; all, as they come, where there are no more."""
     if len(choices) <= num_choices:
         return choices
     return sorted(choices, key=_mean_logprob, reverse=True)[:num_choices]
@@ -112,11 +108,12 @@ def _choice_object(index: int, choice: Choice, shows_logprobs: bool) -> dict[str
     logprobs = None
     if shows_logprobs and choice.logprobs is not None:
         logprobs = _logprobs_object(choice.logprobs)
-    reason = _shown(choice.finish_reason)
+    reason = shown(choice.finish_reason)
     return {"index": index, "text": choice.text, "logprobs": logprobs, "finish_reason": reason}
 
 
-def _shown(reason: FinishReason | None) -> str | None:
+def shown(reason: FinishReason | None) -> str | None:
+    """The reason as clients of OpenAI's know it."""
     return "length" if reason == "superseded" else reason
 
 

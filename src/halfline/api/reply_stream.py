@@ -1,8 +1,8 @@
-"""A completion sent event by event, from the first delta to [DONE].
+"""An answer sent event by event, in whatever dialect it is written.
 
 start        waits for the first delta, so that a request that fails before it gets an HTTP status
 __call__     sends it and the rest
-the end      usage where asked for, then [DONE]; a stream cut short says so in its last events
+the end      is the dialect's; a stream cut short says so in its last events
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -10,10 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from halfline.api import sse
-from halfline.api.dialects.openai_body import CompletionCall
-from halfline.api.dialects.openai_reply import ChunkWriter
-from halfline.api.failures import error_body
+from halfline.api.call import Call
 from halfline.api.live import ClientGone, LiveRequests
 from halfline.api.merge import merged
 from halfline.api.serving import Loaded
@@ -23,28 +20,19 @@ from halfline.request import ChoiceDelta
 SUPERSEDED = "X-Halfline-Superseded"
 
 
-class CompletionStream(Response):
+class ReplyStream(Response):
     """The reply to a streamed call. Once started it must be called, or its generator closed by `aclose`."""
 
-    media_type = "text/event-stream"
-
-    def __init__(
-        self,
-        call: CompletionCall,
-        writer: ChunkWriter,
-        loaded: Loaded,
-        live: LiveRequests,
-        ended: Callable[[], None],
-    ) -> None:
+    def __init__(self, call: Call, loaded: Loaded, live: LiveRequests, ended: Callable[[], None]) -> None:
         """`ended` is called once, when nothing runs for the call any more."""
         # Proxies that buffer would hold ghost text back until its end.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "X-Cache": "miss"}
         self.status_code = 200
+        self.media_type = call.reply.media_type
         self.background = None
         self.init_headers(headers)
         del self.headers["content-length"]
         self._call = call
-        self._writer = writer
         self._loaded = loaded
         self._live = live
         self._ended = ended
@@ -64,26 +52,28 @@ class CompletionStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
-            await self._live.run(self._send_deltas(send), receive)
-            closing = self._usage()
+            closing = await self._live.run(self._send_deltas(send), receive)
         except ClientGone:
             return
         except ShuttingDown:
-            closing = b"".join(sse.event(chunk) for chunk in self._writer.endings("cancelled"))
+            closing = self._call.reply.cut_short()
         except (NotNow, UnusableLogits) as error:  # shed, or broken, after its first event
-            closing = sse.event(error_body(error))
+            closing = self._call.reply.error(error)
         finally:
             await self._close()
-        await _send(send, closing + sse.DONE)
+        await _send(send, closing)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_deltas(self, send: Send) -> None:
+    async def _send_deltas(self, send: Send) -> bytes:
+        """What is left to be sent behind the deltas."""
         failed = False
         async for position, delta in self._all_deltas():
             failed = failed or delta.finish_reason == "failed"
-            await _send(send, sse.event(self._writer.chunk(position, delta)))
+            await _send(send, self._call.reply.delta(position, delta))
         if failed:
-            await _send(send, sse.event(error_body(self._loaded.engine_failed())))
+            return self._call.reply.error(self._loaded.engine_failed())
+        receipts = [self._loaded.pipeline.receipt(request.id) for request in self._call.requests]
+        return self._call.reply.end([receipt for receipt in receipts if receipt is not None])
 
     async def _all_deltas(self) -> AsyncGenerator[tuple[int, ChoiceDelta], None]:
         if self._first is not None:
@@ -91,16 +81,11 @@ class CompletionStream(Response):
         async for arrival in self._deltas:
             yield arrival
 
-    def _usage(self) -> bytes:
-        if not self._call.includes_usage:
-            return b""
-        receipts = [self._loaded.pipeline.receipt(request.id) for request in self._call.requests]
-        return sse.event(self._writer.usage([receipt for receipt in receipts if receipt is not None]))
-
     async def _close(self) -> None:
         await self._deltas.aclose()
         self._ended()
 
 
 async def _send(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})
+    if body:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
