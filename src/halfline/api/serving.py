@@ -9,10 +9,12 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from halfline.api.chat_template import ChatTemplate
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
 from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import EngineState, Metrics
+from halfline.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -35,11 +37,18 @@ class Pipeline(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """What clients may know of the model. `infill_format` None means it knows no infilling tokens."""
+    """What clients may know of the model. `infill_format` None means it knows no infilling tokens.
+
+    `num_bytes` and `modified_at` (seconds since 1970) are those of its file or directory.
+    """
 
     name: str
     max_context: int
     infill_format: str | None = None
+    family: str = "unknown"
+    num_parameters: int = 0
+    num_bytes: int = 0
+    modified_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,8 @@ class Loaded:
 
     pipeline: Pipeline
     model: ServedModel
+    tokenizer: Tokenizer
+    chat: ChatTemplate
     engine_state: Callable[[], EngineState]
     failure: Callable[[], BaseException | None]
     close: Callable[[], None]

@@ -4,14 +4,17 @@ The one place that knows every part by its class: executor, tokenizer, engine, p
 """
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+from halfline.api.chat_template import CHATML, ChatTemplate
 from halfline.api.serving import Loaded, ServedModel
 from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
 from halfline.engine.handle import EngineHandle
 from halfline.kv.disk_store import DiskStore
 from halfline.model.executor import BLOCK_TOKENS
+from halfline.model.tensor_shapes import required_shapes
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.settings import Settings
 from halfline.text.infill import find_infill_format
@@ -47,11 +50,17 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
         name=_served_name(settings.model),
         max_context=engine.max_sequence_tokens,
         infill_format=None if infill is None else infill.name,
+        family=parts.spec.family,
+        num_parameters=sum(map(prod, required_shapes(parts.spec).values())),
+        num_bytes=_num_bytes(parts.path),
+        modified_at=parts.path.stat().st_mtime,
     )
     ready = Ready(
         loaded=Loaded(
             pipeline=pipeline,
             model=model,
+            tokenizer=tokenizer,
+            chat=ChatTemplate(tokenizer, parts.chat_template or CHATML),
             engine_state=engine.stats,
             failure=lambda: engine.failure,
             # Whoever wanted to finish has had the server's grace period.
@@ -72,3 +81,8 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
 def _served_name(name_or_path: str) -> str:
     """What clients are told: a stored model's name as it is, of a path its last part without the extension."""
     return name_or_path if name_or_path.startswith("hf:") else Path(name_or_path).stem
+
+
+def _num_bytes(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -18,12 +18,16 @@ from halfline.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """In memory and ready to run, with nobody to run them yet. `path` is where they came from."""
+    """In memory and ready to run, with nobody to run them yet. `path` is where they came from.
+
+    `chat_template` None: the model brings none.
+    """
 
     path: Path
     spec: ModelSpec
     executor: NativeExecutor
     tokenizer: Tokenizer
+    chat_template: str | None
     load_s: float
 
 
@@ -56,4 +60,5 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
         num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec))
         executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=settings.threads)
         tokenizer = Tokenizer(checkpoint.vocab)
-    return ModelParts(path, spec, executor, tokenizer, time.perf_counter() - started)
+        chat_template = checkpoint.vocab.chat_template
+    return ModelParts(path, spec, executor, tokenizer, chat_template, time.perf_counter() - started)

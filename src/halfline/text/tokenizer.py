@@ -4,7 +4,7 @@ Knows what a special token is and that a user's text never is one. How a kind of
 `encoder`'s matter, which special token means what is `infill`'s.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from halfline.errors import UnencodableText
 from halfline.text.encoder import build_encoder
@@ -21,7 +21,7 @@ class Tokenizer:
     def __init__(self, vocab: VocabSpec) -> None:
         encoder = build_encoder(vocab)
         self._encoder = encoder
-        self._add_bos = vocab.add_bos
+        self.adds_bos = vocab.add_bos
         self.bos_id = vocab.bos_id
         self.eos_ids = frozenset(vocab.eos_ids)
         # llama.cpp looks for the longest first (in bytes) and for each of them in the whole text.
@@ -52,7 +52,7 @@ class Tokenizer:
         Raises UnencodableText for a lone surrogate, BadRequest for 4 million characters without a word's end.
         """
         _check_encodable(text)
-        wants_bos = self._add_bos and not continues if add_bos is None else add_bos
+        wants_bos = self.adds_bos and not continues if add_bos is None else add_bos
         token_ids = [self.bos_id] if wants_bos and self.bos_id is not None else []
         starts = not continues
         for part in self._parts(text):
@@ -70,6 +70,11 @@ class Tokenizer:
         if self.space_prefix and not continues:
             joined = joined.removeprefix(b" ")
         return joined.decode(errors="replace")
+
+    @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """Control and user defined tokens, by their text."""
+        return self._special_ids
 
     def token_id(self, text: str) -> int | None:
         """The control or user defined token of exactly this text; None if there is no such token."""

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from halfline.api.app import create_app
+from halfline.api.chat_template import ChatTemplate
 from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, ServedModel
@@ -23,6 +24,22 @@ from halfline.request import (
     FinishReason,
     Receipt,
     TokenLogprob,
+)
+from halfline.text.token_bytes import byte_alphabet
+from halfline.text.tokenizer import Tokenizer
+from halfline.text.vocab import VocabSpec
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+
+# A token per byte, and the markers of a chat.
+LETTERS = Tokenizer(
+    VocabSpec(
+        kind="bpe",
+        tokens=(*SPECIAL, *byte_alphabet().values()),
+        token_types=(3,) * len(SPECIAL) + (1,) * 256,
+        pre_tokenizer="gpt-2",
+        eos_ids=(0,),
+    )
 )
 
 
@@ -159,6 +176,8 @@ def on_stage() -> Callable[..., object]:
             return Loaded(
                 pipeline=pipeline,
                 model=ServedModel(name="letters", max_context=512, infill_format="letters"),
+                tokenizer=LETTERS,
+                chat=ChatTemplate(LETTERS),
                 engine_state=lambda: EngineStats(
                     num_running=1,
                     num_held_blocks=2,
