@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from halfline.sampling.sampler import Scored
+from halfline.sampling.written import TextRewrite, Written
 
 
 class Detokenizer(Protocol):
@@ -19,6 +20,10 @@ class TextFilter(Protocol):
     """Passes text on, perhaps later, and may cut it short for good. It never changes a character."""
 
     @property
+    def rule(self) -> str:
+        """What a receipt calls it."""
+
+    @property
     def stopped(self) -> bool:
         """The text is cut: all that may be shown has been passed on, `finish` is no longer called."""
 
@@ -26,63 +31,108 @@ class TextFilter(Protocol):
     def finish(self) -> str: ...
 
 
+class TokenJudge(TextFilter, Protocol):
+    """A filter, the last one, that decides by the tokens themselves."""
+
+    def see(self, token: Scored) -> None:
+        """Called before the token's text is pushed."""
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that it judged by; None when there was no token to judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What one filter kept back for good, in characters, of those that had been generated."""
+
+    rule: str
+    num_characters: int
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Text that may be shown now, the tokens whose text has been shown in full by it, and where the text of each
     starts, in characters from the first token's on.
+
+    The last piece also says what was cut, and how sure the model was if that was looked at.
     """
 
     text: str = ""
     tokens: tuple[Scored, ...] = ()
     starts: tuple[int, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    confidence: float | None = None
 
     def __add__(self, other: "Piece") -> "Piece":
-        return Piece(self.text + other.text, self.tokens + other.tokens, self.starts + other.starts)
+        return Piece(
+            self.text + other.text,
+            self.tokens + other.tokens,
+            self.starts + other.starts,
+            self.cuts + other.cuts,
+            self.confidence if other.confidence is None else other.confidence,
+        )
 
 
 NOTHING = Piece()
 
 
 class Reader:
-    """Feeds tokens through a detokenizer and text filters; holds tokens back as long as their text.
+    """Feeds tokens through a detokenizer and text filters; holds tokens back as long as their text. A `forced_text`,
+    with which their text begins, is no part of what is read: neither filters nor pieces see it.
 
     text      d e f   f o o ( ) : ⏎ ⏎ c l
               └ shown ───────────┘└ held ┘     a filter waits: is this "\\n\\nclass"?
     tokens    [def][ foo]["():"]  [⏎⏎][cl]     the last two are held too
+
+    What the filters let through is then written in the document's own way by the `rewrites`.
     """
 
-    def __init__(self, detokenizer: Detokenizer, filters: Sequence[TextFilter] = ()) -> None:
+    def __init__(
+        self,
+        detokenizer: Detokenizer,
+        filters: Sequence[TextFilter] = (),
+        judge: TokenJudge | None = None,
+        rewrites: Sequence[TextRewrite] = (),
+    ) -> None:
         self._detokenizer = detokenizer
-        self._filters = tuple(filters)
+        self._judge = judge
+        self._filters: tuple[TextFilter, ...] = (*filters, *([] if judge is None else [judge]))
+        self._num_kept_back = [0] * len(self._filters)  # characters that each was given and has not passed on
         self._held: deque[tuple[Scored, int, int]] = deque()  # token, [start, stop) of its text
         self._num_read = 0
         self._num_shown = 0
+        self._written = Written(rewrites)
         self.stopped = False
 
     def push(self, token: Scored) -> Piece:
         """Take the next token. When this sets `stopped`, the piece is the last one."""
+        if self._judge is not None:
+            self._judge.see(token)
         text = self._detokenizer.push(token.token_id)
         self._held.append((token, self._num_read, self._num_read + len(text)))
         self._num_read += len(text)
-        return self._show(self._filter(text, last=False))
+        return self._show(self._filter(text, last=False), last=self.stopped)
 
     def finish(self) -> Piece:
         """The rest, when generation ended without `stopped`."""
         text = self._detokenizer.finish()
         self._num_read += len(text)
-        return self._show(self._filter(text, last=True))
+        return self._show(self._filter(text, last=True), last=True)
 
     def _filter(self, text: str, last: bool) -> str:
         """What comes out behind all filters. Where one stops, the text ends for those behind it."""
-        for each in self._filters:
+        for position, each in enumerate(self._filters):
+            num_given = len(text)
             text = each.push(text)
             if last and not each.stopped:
                 text += each.finish()
             if each.stopped:
                 self.stopped = last = True
+            self._num_kept_back[position] += num_given - len(text)
         return text
 
-    def _show(self, text: str) -> Piece:
+    def _show(self, text: str, last: bool) -> Piece:
         """Release the tokens whose text is shown by now; after a cut, also the one it runs through."""
         self._num_shown += len(text)
         shown: list[Scored] = []
@@ -94,4 +144,13 @@ class Reader:
             shown.append(token)
             starts.append(start)
             self._held.popleft()
-        return Piece(text, tuple(shown), tuple(starts))
+        written = self._written.push(text) + (self._written.finish() if last else "")
+        places = tuple(self._written.place(start) for start in starts)
+        if not last:
+            return Piece(written, tuple(shown), places)
+        confidence = None if self._judge is None else self._judge.confidence
+        return Piece(written, tuple(shown), places, self._cuts(), confidence)
+
+    def _cuts(self) -> tuple[Cut, ...]:
+        kept_back = zip(self._filters, self._num_kept_back, strict=True)
+        return tuple(Cut(each.rule, count) for each, count in kept_back if count)

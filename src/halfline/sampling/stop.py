@@ -11,6 +11,8 @@ class StopStrings:
     same character the longest counts.
     """
 
+    rule = "stop"
+
     def __init__(self, strings: Sequence[str]) -> None:
         self._followers = [_Follower(string) for string in strings]
         self._held = ""

@@ -11,6 +11,8 @@ class SuffixOverlap:
     followed would be written behind a line that is finished. Text that may turn out to be that end is held back.
     """
 
+    rule = "suffix_overlap"
+
     def __init__(self, rest_of_line: str) -> None:
         """`rest_of_line` is blank when the cursor stands at a line's end: then nothing is ever cut."""
         self._rest = rest_of_line.strip()

@@ -1,0 +1,47 @@
+"""Text on its way out, rewritten character by character, and where each place of it went."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class TextRewrite(Protocol):
+    """Changes characters on their way out, perhaps later, and cuts nothing off."""
+
+    def push(self, text: str) -> str: ...
+    def finish(self) -> str: ...
+
+
+class Written:
+    """Runs text through rewrites, one behind the other. Without any, everything stays as and where it is."""
+
+    def __init__(self, rewrites: Sequence[TextRewrite]) -> None:
+        self._rewrites = tuple(rewrites)
+        self._num_written = 0
+        self._places: list[int] = []  # of each character read, how many had been written before it
+
+    def push(self, text: str) -> str:
+        if not self._rewrites:
+            return text
+        return "".join(self._push_one(character) for character in text)
+
+    def finish(self) -> str:
+        """What the rewrites still hold; called once, last."""
+        rest = ""
+        for each in self._rewrites:
+            rest = each.push(rest) + each.finish()
+        self._num_written += len(rest)
+        return rest
+
+    def place(self, place: int) -> int:
+        """Where the text read from `place` on begins in what is written; at most what was read may be asked for."""
+        if not self._rewrites:
+            return place
+        return self._places[place] if place < len(self._places) else self._num_written
+
+    def _push_one(self, character: str) -> str:
+        self._places.append(self._num_written)
+        text = character
+        for each in self._rewrites:
+            text = each.push(text)
+        self._num_written += len(text)
+        return text
