@@ -74,16 +74,19 @@ class EngineHandle:
         """The numbers after the latest step; costs nothing."""
         return self._loop.stats
 
-    def submit(self, works: Sequence[Work]) -> "Generation":
+    def submit(
+        self, works: Sequence[Work], listen: Callable[[int, Progress], None] | None = None
+    ) -> "Generation":
         """Start all of the sequences, or none; must be called on the event loop that will follow them.
 
+        `listen` is called there with each position and progress the moment it arrives, whoever else follows.
         Raises PromptTooLong, Overloaded, NotNow while shutting down, EngineFailed.
         """
         for work in works:
-            if len(work.prompt_ids) + work.max_new_tokens > self.max_sequence_tokens:
+            if work.max_tokens > self.max_sequence_tokens:
                 raise PromptTooLong(len(work.prompt_ids), work.max_new_tokens, self.max_sequence_tokens)
         by_id = {next(self._ids): work for work in works}
-        generation = Generation(asyncio.get_running_loop(), list(by_id), self._loop)
+        generation = Generation(asyncio.get_running_loop(), list(by_id), self._loop, listen)
         with self._crowd:
             shed_ids = self._make_way(any(work.priority == "idle" for work in works))
             self._generations |= dict.fromkeys(by_id, generation)
@@ -172,12 +175,17 @@ class Generation:
     """
 
     def __init__(
-        self, event_loop: asyncio.AbstractEventLoop, sequence_ids: Sequence[int], loop: EngineLoop
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        sequence_ids: Sequence[int],
+        loop: EngineLoop,
+        listen: Callable[[int, Progress], None] | None = None,
     ) -> None:
         self.event_loop = event_loop
         self.outcomes: dict[int, Outcome] = {}  # by position
         self._positions = {sequence_id: position for position, sequence_id in enumerate(sequence_ids)}
         self._loop = loop
+        self._listen = listen
         self._arrived: list[tuple[int, Progress]] = []
         self._news = asyncio.Event()
 
@@ -195,6 +203,8 @@ class Generation:
         position = self._positions[progress.sequence_id]
         if progress.outcome is not None:
             self.outcomes[position] = progress.outcome
+        if self._listen is not None:
+            self._listen(position, progress)
         self._arrived.append((position, progress))
         self.wake()
 

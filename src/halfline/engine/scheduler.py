@@ -300,16 +300,23 @@ class Scheduler:
         num_tokens[sequence] = count
 
     def _plan_drafts(self, num_tokens: Mapping[Sequence, int]) -> dict[Sequence, Draft]:
-        if self._drafter is None:
-            return {}
         num_rows = sum(num_tokens.values())
         num_spare = self._options.step_tokens - num_rows
         rooms = {
-            sequence: sequence.work.max_new_tokens - sequence.num_generated - 1
+            sequence: sequence.num_left - 1
             for sequence, count in num_tokens.items()
             if count == sequence.num_pending and sequence.work.max_new_tokens > 0
         }
-        drafts = {}
+        drafts: dict[Sequence, Draft] = {}
+        for sequence in [each for each in rooms if each.forced_draft]:
+            del rooms[sequence]
+            token_ids = _fit_draft(sequence, sequence.forced_draft[:num_spare])
+            if token_ids:
+                drafts[sequence] = Draft(token_ids, "forced")
+                num_spare -= len(token_ids)
+        if self._drafter is None or not rooms:
+            return drafts
+        num_rows += sum(len(draft.token_ids) for draft in drafts.values())
         for sequence, draft in self._drafter.propose(rooms, num_rows, num_spare).items():
             token_ids = _fit_draft(sequence, draft.token_ids[: min(rooms[sequence], num_spare)])
             if token_ids:
@@ -340,7 +347,9 @@ class Scheduler:
         sequence = chunk.sequence
         sequence.num_scored = max(sequence.num_scored, chunk.scored_rows.stop)
         sequence.num_computed = chunk.stop
+        num_before = sequence.num_generated
         piece, reason = self._append(sequence, result.sampled, now)
+        sampled = result.sampled[: sequence.num_generated - num_before]
         self._count(chunk)
         sequence.table.copied()
         sequence.table.publish(sequence.token_ids, sequence.num_computed)
@@ -355,14 +364,17 @@ class Scheduler:
                 now,
                 piece=piece,
                 prompt_scores=result.prompt_scores,
+                sampled=sampled,
                 failure=result.failure,
             )
         if not chunk.samples and sequence.num_pending == 0:  # nothing was to be generated
             reason = "length"
         if reason is not None:
-            return self._end(sequence, reason, now, piece=piece, prompt_scores=result.prompt_scores)
-        if piece.text or piece.tokens or result.prompt_scores:
-            return Progress(sequence.id, piece, result.prompt_scores)
+            return self._end(
+                sequence, reason, now, piece=piece, prompt_scores=result.prompt_scores, sampled=sampled
+            )
+        if sampled or result.prompt_scores:
+            return Progress(sequence.id, piece, result.prompt_scores, sampled=sampled)
         return None
 
     def _append(
@@ -402,6 +414,7 @@ class Scheduler:
         *,
         piece: Piece = NOTHING,
         prompt_scores: tuple[Scored, ...] = (),
+        sampled: tuple[Scored, ...] = (),
         failure: str | None = None,
     ) -> Progress:
         del self._by_id[sequence.id]
@@ -414,7 +427,7 @@ class Scheduler:
             self._release(sequence)
         else:
             self._waiting.remove(sequence)
-        return Progress(sequence.id, piece, prompt_scores, sequence.outcome(reason, now, failure))
+        return Progress(sequence.id, piece, prompt_scores, sequence.outcome(reason, now, failure), sampled)
 
     def _release(self, sequence: Sequence) -> None:
         """The one place where blocks go back, and never while a step may still write to them."""
@@ -443,13 +456,13 @@ def _fit_draft(sequence: Sequence, token_ids: tuple[int, ...]) -> tuple[int, ...
 def _read(sequence: Sequence, token: Scored) -> tuple[Piece, FinishReason | None]:
     """Append one token; what may be shown by now, and why the sequence ends with it if it does."""
     reader = sequence.work.reader
-    if token.token_id in sequence.work.stop_token_ids:
+    if token.token_id in sequence.work.stop_token_ids and not reader.forcing:
         return reader.finish(), "stop"
     sequence.token_ids.append(token.token_id)
     piece = reader.push(token)
     if reader.stopped:
         return piece, "stop"
-    if sequence.num_generated == sequence.work.max_new_tokens:
+    if sequence.num_left == 0:
         return piece + reader.finish(), "length"
     return piece, None
 

@@ -18,6 +18,8 @@ class Work:
     `max_new_tokens` 0 computes the prompt's KV and nothing more. `stop_token_ids` end it and are not shown.
     `namespace` (kv/namespace.py) says with whom KV may be shared, and drafts. `prompt_logprobs` asks to score the
     prompt with that many alternatives per token, and so has every token of it computed; None does not.
+    `forced_ids` probably come first, and within `max_forced_tokens` that do not count as new (sampling/healing.py): as a
+    draft they cost no further step, whether or not others are made.
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
     `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
@@ -31,6 +33,8 @@ class Work:
     stop_token_ids: frozenset[int]
     namespace: str
     prompt_logprobs: int | None = None
+    forced_ids: tuple[int, ...] = ()
+    max_forced_tokens: int = 0
     draft_sources: tuple[Repeats, ...] = ()
     priority: Priority = "interactive"
     tenant: str = "local"
@@ -42,6 +46,11 @@ class Work:
             raise ValueError("a prompt of no tokens has no logits to continue from")
 
     @property
+    def max_tokens(self) -> int:
+        """How long it may become, the prompt among it."""
+        return len(self.prompt_ids) + self.max_forced_tokens + self.max_new_tokens
+
+    @property
     def scores_only(self) -> bool:
         """Nobody will type on from here: what it leaves in the KV cache is worth less than anything else (C7)."""
         return self.prompt_logprobs is not None and self.max_new_tokens == 0
@@ -51,6 +60,7 @@ class Work:
 class SequenceStats:
     """`num_reused` prompt tokens were taken over at first admission; `num_computed` were run, those run again
     after a preemption too. Queue, prefill and decode follow each other: submitted, first planned, first token, end.
+    The tokens of a forced text are run, but not generated.
     `drafted` are guessed tokens that were run, `accepted` those of them the model agreed with, by source.
     """
 
@@ -77,13 +87,15 @@ class Outcome:
 class Progress:
     """What one sequence gained in one step; the last one of a sequence has its outcome.
 
-    `prompt_scores` are the next prompt tokens' scores, from the prompt's second token on.
+    `prompt_scores` are the next prompt tokens' scores, from the prompt's second token on. `sampled` are its next tokens
+    whether or not they may be shown, a stop token among them.
     """
 
     sequence_id: int
     piece: Piece = NOTHING
     prompt_scores: tuple[Scored, ...] = ()
     outcome: Outcome | None = None
+    sampled: tuple[Scored, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -114,13 +126,31 @@ class Sequence:
     started_at: float | None = None
     first_token_at: float | None = None
     drafts: DraftCounts = field(default_factory=DraftCounts)
+    _num_forced_before: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.token_ids = list(self.work.prompt_ids)
+        self._num_forced_before = self.work.reader.num_forced
 
     @property
     def num_prompt(self) -> int:
         return len(self.work.prompt_ids)
+
+    @property
+    def num_left(self) -> int:
+        """New tokens that may still come; those of a forced text are not new."""
+        return self.work.max_new_tokens - (self.num_generated - self.num_forced)
+
+    @property
+    def num_forced(self) -> int:
+        """Sampled tokens that are only the forced text's. A reader may have been fed some before."""
+        return self.work.reader.num_forced - self._num_forced_before
+
+    @property
+    def forced_draft(self) -> tuple[int, ...]:
+        """The forced tokens that have not come yet, if those that came are as expected."""
+        forced_ids, generated = self.work.forced_ids, self.token_ids[self.num_prompt :]
+        return forced_ids[len(generated) :] if list(forced_ids[: len(generated)]) == generated else ()
 
     @property
     def num_pending(self) -> int:
@@ -144,7 +174,7 @@ class Sequence:
         stats = SequenceStats(
             num_reused=self.num_reused or 0,
             num_computed=self.num_run,
-            num_generated=self.num_generated,
+            num_generated=self.num_generated - self.num_forced,
             queue_ms=(started - self.submitted_at) * 1e3,
             prefill_ms=(first_token - started) * 1e3,
             decode_ms=(now - first_token) * 1e3,
