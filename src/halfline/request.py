@@ -97,6 +97,9 @@ class CompletionRequest:
 
     `user` is one of the tenant's users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
     it before others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
+
+    `postprocess` False leaves an editor's answer as the model wrote it. `min_confidence` is how probable the model has to
+    find its first tokens, on average, for the answer to be shown; 0: always. None in either: the server's own habit.
     """
 
     id: str
@@ -110,9 +113,13 @@ class CompletionRequest:
     priority: Priority = "interactive"
     deadline_ms: int | None = None
     identity: Identity | None = None
+    postprocess: bool | None = None
+    min_confidence: float | None = None
 
     def __post_init__(self) -> None:
         _require("max_tokens", self.max_tokens, 0, 2**31 - 1)
+        if self.min_confidence is not None:
+            _require("min_confidence", self.min_confidence, 0.0, 1.0)
         _require("n", self.num_choices, 1, 128)
 
 
@@ -160,6 +167,9 @@ class Receipt:
     did not compute. `coalesced_with` is the request that computed the answer of this one, which was the same; None:
     it was computed for this one. `drafted_tokens` were guessed and run beside others, the model agreed with
     `accepted_tokens` of them; both by where the guess came from: own, given, recent.
+
+    `cut_characters` were generated and not shown, by the rule that kept them back. `confidence` is how probable the
+    model found the first choice's first tokens; None: nobody looked.
     """
 
     request_id: str
@@ -175,6 +185,8 @@ class Receipt:
     drafted_tokens: Mapping[str, int] = field(default_factory=dict)
     accepted_tokens: Mapping[str, int] = field(default_factory=dict)
     coalesced_with: str | None = None
+    cut_characters: Mapping[str, int] = field(default_factory=dict)
+    confidence: float | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -13,6 +13,12 @@ class PipelineOptions:
     suffix_tokens: int = 256
     """Most tokens behind the cursor that the model sees in editor mode."""
 
+    postprocess: bool = True
+    """Whether an editor's answer is trimmed to what fits at the cursor, where the request does not say."""
+
+    min_confidence: float = 0.0
+    """How probable, from 0 to 1, the model has to find an answer's first tokens for it to be shown; 0 shows all."""
+
     kept_receipts: int = 1024
     """How many of the latest completions can be asked for by `GET /v1/completions/{id}/why`."""
 
@@ -21,5 +27,7 @@ class PipelineOptions:
             raise ValueError(f"prefix_tokens is {self.prefix_tokens}, it must be at least 64")
         if self.suffix_tokens < 0:
             raise ValueError(f"suffix_tokens is {self.suffix_tokens}, it must not be negative")
+        if not 0.0 <= self.min_confidence <= 1.0:
+            raise ValueError(f"min_confidence is {self.min_confidence}, it must be between 0 and 1")
         if self.kept_receipts < 1:
             raise ValueError(f"kept_receipts is {self.kept_receipts}, it must be at least 1")

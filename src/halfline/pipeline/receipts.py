@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from halfline.engine.sequence import Outcome, SequenceStats
 from halfline.pipeline.following import Follower
 from halfline.request import FinishReason, Receipt
+from halfline.sampling.reader import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Trace:
     ledger: Mapping[str, object]
     follower: Follower
     total_ms: float
+    endings: Sequence[Piece] = ()  # the last piece of each choice that came to its end
 
     def receipt(self) -> Receipt:
         outcomes = [self.follower.outcomes.get(choice, _CANCELLED) for choice in range(self.num_choices)]
@@ -42,6 +44,8 @@ class Trace:
             finish_reasons=reasons,
             drafted_tokens=_summed([outcome.stats.drafted for outcome in outcomes]),
             accepted_tokens=_summed([outcome.stats.accepted for outcome in outcomes]),
+            cut_characters=self._cut_characters(),
+            confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
         )
 
@@ -59,8 +63,13 @@ class Trace:
             total_ms=self.total_ms,
             finish_reasons=reasons,
             coalesced_with=self.follower.coalesced_with,
+            cut_characters=self._cut_characters(),
+            confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
         )
+
+    def _cut_characters(self) -> dict[str, int]:
+        return _summed([{cut.rule: cut.num_characters for cut in each.cuts} for each in self.endings])
 
 
 # Stands in until the engine has confirmed a cancellation, at most one step later.
