@@ -94,31 +94,48 @@ class Reader:
         filters: Sequence[TextFilter] = (),
         judge: TokenJudge | None = None,
         rewrites: Sequence[TextRewrite] = (),
+        forced_text: str = "",
     ) -> None:
         self._detokenizer = detokenizer
         self._judge = judge
         self._filters: tuple[TextFilter, ...] = (*filters, *([] if judge is None else [judge]))
         self._num_kept_back = [0] * len(self._filters)  # characters that each was given and has not passed on
         self._held: deque[tuple[Scored, int, int]] = deque()  # token, [start, stop) of its text
-        self._num_read = 0
+        self._num_read = -len(forced_text)
         self._num_shown = 0
         self._written = Written(rewrites)
+        self.num_forced = 0
+        """Tokens so far of which nothing stands behind the forced text."""
         self.stopped = False
+
+    @property
+    def forcing(self) -> bool:
+        """Whether some of the forced text has still to come."""
+        return self._num_read < 0
 
     def push(self, token: Scored) -> Piece:
         """Take the next token. When this sets `stopped`, the piece is the last one."""
+        text, start = self._read(self._detokenizer.push(token.token_id))
+        if start < 0:
+            self.num_forced += 1
+            return NOTHING
         if self._judge is not None:
             self._judge.see(token)
-        text = self._detokenizer.push(token.token_id)
-        self._held.append((token, self._num_read, self._num_read + len(text)))
-        self._num_read += len(text)
+        self._held.append((token, start, self._num_read))
         return self._show(self._filter(text, last=False), last=self.stopped)
 
     def finish(self) -> Piece:
         """The rest, when generation ended without `stopped`."""
-        text = self._detokenizer.finish()
-        self._num_read += len(text)
+        text, _ = self._read(self._detokenizer.finish())
         return self._show(self._filter(text, last=True), last=True)
+
+    def _read(self, text: str) -> tuple[str, int]:
+        """What of the text stands behind the forced one, and where it starts there; below 0: nothing does."""
+        start = self._num_read
+        self._num_read += len(text)
+        if start >= 0:
+            return text, start
+        return text[-start:], 0 if self._num_read > 0 else start
 
     def _filter(self, text: str, last: bool) -> str:
         """What comes out behind all filters. Where one stops, the text ends for those behind it."""

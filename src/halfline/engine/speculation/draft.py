@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-DraftSource = Literal["own", "given", "recent"]
-"""The sequence's own tokens · texts its caller handed over · what its tenant was lately answered."""
+DraftSource = Literal["own", "given", "recent", "forced"]
+"""The sequence's own tokens · texts its caller handed over · what its tenant was lately answered · the usual tokens of
+a text that has to come first."""
 
 
 @dataclass(frozen=True, slots=True)
