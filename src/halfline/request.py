@@ -71,12 +71,21 @@ def _require(name: str, value: float, low: float, high: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of another file that the client finds worth reading; `path` None where it does not say which."""
+
+    text: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A file with a cursor in it: `prefix` before, `suffix` behind."""
+    """A file with a cursor in it: `prefix` before, `suffix` behind; `parts` of others, in the client's order."""
 
     prefix: str
     suffix: str
     path: str | None = None
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,25 +6,20 @@ neutral value or null, else UnsupportedField. Null always means "left out".
 
 import logging
 from dataclasses import dataclass
-from typing import Annotated, TypeVar, get_args
+from typing import Annotated, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.openai_prompt import PromptField, read_prompts
+from halfline.api.dialects.sampling_fields import STOP_SHAPE, Count, SamplingFields, either, sampling_params
 from halfline.api.dialects.unserved import refuse_unserved
 from halfline.api.options import ApiOptions
 from halfline.errors import BadRequest, UnsupportedField
-from halfline.request import CompletionRequest, Document, Identity, Priority, SamplingParams
+from halfline.request import CompletionRequest, Document, Identity, Priority
 from halfline.telemetry.log import fields
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
-
-_Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-
-_MOST_IDS = 4096  # in `stop_token_ids` and `logit_bias`
 
 
 class _Metadata(BaseModel):
@@ -42,7 +37,7 @@ class _StreamOptions(BaseModel):
     continuous_usage_stats: bool | None = None
 
 
-class CompletionBody(BaseModel):
+class CompletionBody(SamplingFields):
     """The JSON body. Types are strict: a number in quotes is a mistake, not a number."""
 
     model_config = ConfigDict(
@@ -53,28 +48,14 @@ class CompletionBody(BaseModel):
     prompt: PromptField = None
     suffix: str | None = Field(None, description="Text behind the cursor; asks for editor mode.")
     metadata: _Metadata | None = Field(None, description="`path`, the document's path, asks for editor mode.")
-    max_tokens: _Count | None = None
-    max_completion_tokens: _Count | None = Field(None, description="The same as `max_tokens`.")
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = Field(None, description="The same as `max_tokens`.")
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     best_of: Annotated[int, Field(ge=1, le=128)] | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     echo: bool | None = None
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
-    stop: str | Annotated[list[str], Field(max_length=64, fail_fast=True)] | None = None
-    stop_token_ids: Annotated[list[_Count], Field(max_length=_MOST_IDS, fail_fast=True)] | None = None
-    ignore_eos: bool | None = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = Field(
-        None, description="0 or -1 keeps every token."
-    )
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    logit_bias: Annotated[dict[_Count, float], Field(max_length=_MOST_IDS, fail_fast=True)] | None = None
     user: str | None = Field(
         None,
         max_length=1024,
@@ -95,7 +76,7 @@ class CompletionBody(BaseModel):
 
 
 _SHAPES = {
-    "stop": "it must be a text or a list of at most 64 texts",
+    "stop": STOP_SHAPE,
     "priority": f"it must be one of {', '.join(get_args(Priority))}",
 }
 
@@ -146,7 +127,9 @@ def read_completion_call(
             "n",
         )
     needs_logprobs = num_generated > num_choices
-    params = _sampling_params(parsed, options, needs_logprobs)
+    params = sampling_params(
+        parsed, options, 0 if parsed.logprobs is None and needs_logprobs else parsed.logprobs
+    )
     requests = tuple(
         CompletionRequest(
             id=call_id if position == 0 else f"{call_id}.{position}",
@@ -190,7 +173,7 @@ def _prompts(
         if not isinstance(parsed.prompt, str):
             raise BadRequest("with a `suffix` or `metadata.path`, `prompt` must be one text", "prompt")
         return [Document(parsed.prompt, parsed.suffix or "", path)]
-    max_tokens = _given(parsed.num_wanted, options.default_max_tokens)
+    max_tokens = either(parsed.num_wanted, options.default_max_tokens)
     return [*read_prompts(parsed.prompt, max_tokens, options.max_choices, max_context)]
 
 
@@ -211,28 +194,3 @@ def _max_tokens(parsed: CompletionBody, prompt: object, options: ApiOptions) -> 
     if parsed.num_wanted is not None:
         return parsed.num_wanted
     return options.editor_max_tokens if isinstance(prompt, Document) else options.default_max_tokens
-
-
-def _sampling_params(parsed: CompletionBody, options: ApiOptions, needs_logprobs: bool) -> SamplingParams:
-    neutral = SamplingParams()
-    stop = (parsed.stop,) if isinstance(parsed.stop, str) else tuple(parsed.stop or ())
-    return SamplingParams(
-        temperature=_given(parsed.temperature, options.default_temperature),
-        top_k=max(0, _given(parsed.top_k, neutral.top_k)),
-        top_p=_given(parsed.top_p, neutral.top_p),
-        min_p=_given(parsed.min_p, neutral.min_p),
-        repetition_penalty=_given(parsed.repetition_penalty, neutral.repetition_penalty),
-        presence_penalty=_given(parsed.presence_penalty, neutral.presence_penalty),
-        frequency_penalty=_given(parsed.frequency_penalty, neutral.frequency_penalty),
-        logit_bias=parsed.logit_bias or {},
-        # Any 64-bit seed is a seed, -1 too.
-        seed=None if parsed.seed is None else parsed.seed % 2**64,
-        logprobs=0 if parsed.logprobs is None and needs_logprobs else parsed.logprobs,
-        stop=stop,
-        stop_token_ids=tuple(parsed.stop_token_ids or ()),
-        ignore_eos=bool(parsed.ignore_eos),
-    )
-
-
-def _given(value: T | None, default: T) -> T:
-    return default if value is None else value
