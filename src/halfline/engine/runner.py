@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.engine.plan import Chunk, ChunkResult, Plan
-from halfline.model.executor import CAUSAL, Batch, Executor
-from halfline.sampling.sampler import Scored, score
+from halfline.model.executor import CAUSAL, Batch, Executor, Outputs
+from halfline.sampling.sampler import Scored, num_top_scored, score
+from halfline.sampling.top_row import TopRow, top_row
 
 
 class Runner:
@@ -20,19 +21,19 @@ class Runner:
         """One result per chunk; None when the executor was told to stop, and nothing was sampled."""
         if copies := plan.copies:
             self._executor.copy_blocks([each.source for each in copies], [each.target for each in copies])
-        outputs = self._executor.run(build_batch(plan.chunks))
+        outputs = self._executor.run(build_batch(plan.chunks, self._executor.spec.vocab_size))
         if outputs is None:
             return None
         results = []
         first_row = 0
         for chunk in plan.chunks:
             num_rows = len(chunk.scored_rows) + _num_sampling_rows(chunk)
-            results.append(_result(chunk, outputs.logits[first_row : first_row + num_rows]))
+            results.append(_result(chunk, outputs, range(first_row, first_row + num_rows)))
             first_row += num_rows
         return results
 
 
-def build_batch(chunks: Series[Chunk]) -> Batch:
+def build_batch(chunks: Series[Chunk], vocab_size: int) -> Batch:
     """Rows in the chunks' order; of each chunk first the logits that score its prompt, then those to sample."""
     token_ids: list[int] = []
     row_starts = [0]
@@ -54,6 +55,7 @@ def build_batch(chunks: Series[Chunk]) -> Batch:
         masks=[CAUSAL] * len(chunks),
         logit_rows=_int32(logit_rows),
         hidden_rows=_int32([]),
+        top_k=min(max(map(_num_top, chunks)), vocab_size),
     )
 
 
@@ -62,23 +64,37 @@ def _num_sampling_rows(chunk: Chunk) -> int:
     return chunk.samples + len(chunk.draft_ids)
 
 
-def _result(chunk: Chunk, logits: NDArray[np.float32]) -> ChunkResult:
-    """`logits` [scored rows + sampling rows, vocab]."""
+def _num_top(chunk: Chunk) -> int:
+    """How many of its rows' largest logits are of use."""
+    work = chunk.sequence.work
+    sampled = work.sampler.num_top if chunk.samples else 0
+    return max(sampled, num_top_scored(work.prompt_logprobs) if chunk.scored_rows else 0)
+
+
+def _result(chunk: Chunk, outputs: Outputs, rows: range) -> ChunkResult:
+    """`rows` of the outputs: those that score the prompt, then those to sample from."""
     sequence = chunk.sequence
     num_scored = len(chunk.scored_rows)
     scores: list[Scored] = []
     sampled: list[Scored] = []
     try:
-        for place, row in zip(chunk.scored_rows, logits[:num_scored], strict=True):
-            scores.append(score(row, sequence.token_ids[place + 1], sequence.work.prompt_logprobs or 0))
-        for position, row in enumerate(logits[num_scored:]):
-            sampled.append(sequence.work.sampler.sample(row))
+        for place, row in zip(chunk.scored_rows, rows[:num_scored], strict=True):
+            num_top = sequence.work.prompt_logprobs or 0
+            scores.append(
+                score(outputs.logits[row], sequence.token_ids[place + 1], num_top, _top(outputs, row))
+            )
+        for position, row in enumerate(rows[num_scored:]):
+            sampled.append(sequence.work.sampler.sample(outputs.logits[row], _top(outputs, row)))
             # Sampled as if there were no draft: its next row is worth something if it guessed just this token.
             if chunk.draft_ids[position : position + 1] != (sampled[-1].token_id,):
                 break
     except FloatingPointError as error:  # the model overflowed on this sequence; its batch mates are fine
         return ChunkResult(tuple(sampled), tuple(scores), str(error))
     return ChunkResult(tuple(sampled), tuple(scores))
+
+
+def _top(outputs: Outputs, row: int) -> TopRow | None:
+    return None if outputs.top is None else top_row(outputs.top, row, outputs.logits.shape[1])
 
 
 def _int32(values: Series[int]) -> NDArray[np.int32]:

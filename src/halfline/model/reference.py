@@ -144,9 +144,16 @@ def top_logits(logits: NDArray[np.float32], count: int) -> TopLogits:
     """The `count` largest of each row of logits [rows, vocab]."""
     ids = np.argsort(-logits, axis=1, kind="stable")[:, :count]
     peaks = logits.max(axis=1, keepdims=True).astype(np.float64)
-    log_totals = peaks[:, 0] + np.log(np.exp(logits - peaks).sum(axis=1))
+    with np.errstate(invalid="ignore"):  # rows that overflowed are told by their total
+        log_totals = peaks[:, 0] + np.log(np.exp(logits - peaks).sum(axis=1))
     log_totals[~np.isfinite(logits).all(axis=1)] = np.nan
     return TopLogits(ids.astype(np.int32), np.take_along_axis(logits, ids, axis=1), log_totals)
+
+
+def with_logits(outputs: Outputs, logits: NDArray[np.float32]) -> Outputs:
+    """The outputs of an executor that had computed these logits instead."""
+    top = None if outputs.top is None else top_logits(logits, outputs.top.ids.shape[1])
+    return Outputs(logits, outputs.hidden, top)
 
 
 def sees(mask: Mask, i: int, j: int) -> bool:

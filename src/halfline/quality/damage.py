@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.model.executor import Batch, Executor, Outputs, StopFlag
+from halfline.model.reference import with_logits
 from halfline.model.spec import ModelSpec
 
 
@@ -54,7 +55,7 @@ class NoisyLogits(Damaged):
         if outputs is None:
             return None
         noise = self._deviation * self._generator.standard_normal(outputs.logits.shape)
-        return replace(outputs, logits=(outputs.logits + noise).astype(np.float32))
+        return with_logits(outputs, (outputs.logits + noise).astype(np.float32))
 
 
 class WrongKVRow(Damaged):

@@ -1,7 +1,10 @@
 """Chooses the next token of one sequence from a row of logits.
 
 In this order: logprobs are read from the model's own distribution; then bias, penalties, temperature,
-top-k, top-p, min-p change it; then one draw. Plain greedy is one argmax.
+top-k, top-p, min-p change it; then one draw (draw.py). Plain greedy is one argmax.
+
+Where the row's largest logits, which the executor found while it wrote them, are enough, the rest is not looked at:
+a vocabulary in interpreted arrays costs a tenth of a decode step, a hundred logits nothing.
 """
 
 import math
@@ -13,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.request import SamplingParams
+from halfline.sampling.draw import draw, draw_from_top, largest, num_top_wanted
+from halfline.sampling.top_row import TopRow
 
 Row = NDArray[np.float32]  # [vocab]
 
@@ -43,23 +48,52 @@ class Sampler:
         self._bias_ids = np.fromiter(params.logit_bias.keys(), np.int64)
         self._biases = np.fromiter(params.logit_bias.values(), np.float32)
 
-    def sample(self, logits: Row) -> Scored:
-        """Raises FloatingPointError when the logits hold no finite maximum."""
-        changed = self._changed(logits)
-        token_id = int(changed.argmax())  # ties go to the lowest id, NaN goes to the top
-        if not math.isfinite(changed[token_id]):
-            raise FloatingPointError(f"the largest logit is {changed[token_id]}")
-        if not self._params.greedy:
-            token_id = draw(changed, self._params, float(self._random.random()))
+    @property
+    def num_top(self) -> int:
+        """How many of each row's largest logits `sample` has a use for."""
+        chooses = 0
+        if not self._changes:
+            chooses = 1 if self._params.greedy else num_top_wanted(self._params)
+        return max(chooses, num_top_scored(self._params.logprobs))
+
+    def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
+        """The next token. `top` saves looking at the whole row, and changes nothing: the same token, its logprob to
+        the executor's precision.
+
+        Raises FloatingPointError when the logits hold no finite maximum.
+        """
+        token_id = self._choose(logits, top)
         if self._penalties is not None:
             self._penalties.count(token_id)
         if self._params.logprobs is None:
             return Scored(token_id)
-        return score(logits, token_id, self._params.logprobs)
+        return score(logits, token_id, self._params.logprobs, top)
+
+    def _choose(self, logits: Row, top: TopRow | None) -> int:
+        if top is None or self._changes:
+            return self._choose_from(self._changed(logits))
+        if self._params.greedy:
+            return int(top.ids[0])
+        uniform = float(self._random.random())
+        drawn = draw_from_top(top, self._params, uniform)
+        return draw(logits, self._params, uniform) if drawn is None else drawn
+
+    def _choose_from(self, logits: Row) -> int:
+        token_id = int(logits.argmax())  # ties go to the lowest id, NaN goes to the top
+        if not math.isfinite(logits[token_id]):
+            raise FloatingPointError(f"the largest logit is {logits[token_id]}")
+        if self._params.greedy:
+            return token_id
+        return draw(logits, self._params, float(self._random.random()))
+
+    @property
+    def _changes(self) -> bool:
+        """Whether it chooses from other logits than the model's."""
+        return self._penalties is not None or len(self._bias_ids) > 0
 
     def _changed(self, logits: Row) -> Row:
         """The logits with bias and penalties; the very array when there are none."""
-        if self._penalties is None and not len(self._bias_ids):
+        if not self._changes:
             return logits
         changed = logits.copy()
         changed[self._bias_ids] += self._biases
@@ -90,69 +124,38 @@ class _Penalties:
         logits[output] -= np.float32(self._params.presence_penalty)
 
 
-def draw(logits: Row, params: SamplingParams, uniform: float) -> int:
-    """The token at the quantile `uniform`, in [0, 1), of the filtered distribution."""
-    candidates, weights = _filtered(logits, params)
-    cumulative = np.cumsum(weights)
-    position = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
-    return int(candidates[min(position, len(candidates) - 1)])
+def num_top_scored(num_top: int | None) -> int:
+    """How many of a row's largest logits save `score` from looking at the rest; None: nothing is scored."""
+    return 0 if num_top is None else max(1, num_top)
 
 
-def _filtered(logits: Row, params: SamplingParams) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The tokens that survive top-k, top-p and min-p, and their weights (the largest is 1)."""
-    with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to exp(-inf) = 0
-        weights = np.exp((logits.astype(np.float64) - float(logits.max())) / params.temperature)
-    candidates = np.arange(len(weights))
-    if params.top_k:
-        candidates = _largest(weights, params.top_k)
-    if params.top_p < 1.0:
-        candidates = _nucleus(weights, candidates, params.top_p)
-    if params.min_p > 0.0:
-        candidates = candidates[weights[candidates] >= params.min_p]
-    return candidates, weights[candidates]
-
-
-def _nucleus(weights: NDArray[np.float64], candidates: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """The fewest of the candidates, likeliest first, that together reach `share` of them all; at least one."""
-    total = weights[candidates].sum()
-    # Sorting a whole vocabulary costs half a decode step, and a short list nearly always reaches the share.
-    for size in (_SHORT_LIST, len(candidates)):
-        likeliest = candidates[_largest(weights[candidates], size)]
-        sums = np.cumsum(weights[likeliest])
-        if sums[-1] >= share * total:
-            break
-    return likeliest[: int(np.searchsorted(sums, share * total)) + 1]
-
-
-_SHORT_LIST = 512
-
-
-def score(logits: Row, token_id: int, num_top: int) -> Scored:
+def score(logits: Row, token_id: int, num_top: int, top: TopRow | None = None) -> Scored:
     """The token's log-probability and the `num_top` likeliest ones, in float64 from the raw logits.
 
     Raises FloatingPointError when the largest logit or the token's own is not finite.
     """
+    if top is None or len(top.ids) < min(num_top, len(logits)):
+        return _score_whole(logits, token_id, num_top)
+    likeliest = zip(top.ids[:num_top].tolist(), top.logits[:num_top].tolist(), strict=True)
+    return Scored(
+        token_id,
+        float(logits[token_id]) - top.log_total,
+        tuple((each, logit - top.log_total) for each, logit in likeliest),
+    )
+
+
+def _score_whole(logits: Row, token_id: int, num_top: int) -> Scored:
     values = logits.astype(np.float64)
     peak = float(values.max())
     if not (math.isfinite(peak) and math.isfinite(values[token_id])):
         raise FloatingPointError(f"the largest logit is {peak}, token {token_id}'s is {values[token_id]}")
     log_total = peak + math.log(float(np.exp(values - peak).sum()))
-    top = [i for i in _largest(values, num_top) if math.isfinite(values[i])] if num_top else ()
+    top = [i for i in largest(values, num_top) if math.isfinite(values[i])] if num_top else ()
     return Scored(
         token_id,
         float(values[token_id]) - log_total,
         tuple((int(i), float(values[i]) - log_total) for i in top),
     )
-
-
-def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Ids of the `count` largest values, largest first, the lower id first among equals."""
-    if count < len(values):
-        smallest = np.partition(values, len(values) - count)[len(values) - count]
-        ids = np.flatnonzero(values >= smallest)
-    else:
-        ids = np.arange(len(values))
-    return ids[np.argsort(-values[ids], kind="stable")][:count]
 
 
 def _has_penalties(params: SamplingParams) -> bool:

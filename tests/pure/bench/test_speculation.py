@@ -8,6 +8,7 @@ from halfline.bench.speculation import Compared, Item, SidesDisagree, Speculatin
 from halfline.engine.hash_executor import HashExecutor
 from halfline.model.executor import Batch, Outputs
 from halfline.model.random_model import byte_vocab
+from halfline.model.reference import with_logits
 from halfline.request import SamplingParams
 from halfline.text.tokenizer import Tokenizer
 
@@ -56,7 +57,7 @@ def test_sides_that_disagree_are_no_result() -> None:
             assert outputs is not None
             self._num_runs += 1
             outputs.logits[:, self._num_runs] += 100.0
-            return outputs
+            return with_logits(outputs, outputs.logits)
 
     with pytest.raises(SidesDisagree, match="item 0"):
         Speculating(Forgetful(), Tokenizer(byte_vocab())).compare(ITEMS)

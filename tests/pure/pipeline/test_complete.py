@@ -17,6 +17,7 @@ from halfline.engine.options import EngineOptions
 from halfline.errors import BadRequest, EngineFailed, PromptTooLong, UnusableLogits
 from halfline.model.executor import Batch, Outputs
 from halfline.model.random_model import BOS_ID, EOS_ID, byte_vocab
+from halfline.model.reference import with_logits
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import ChoiceDelta, CompletionRequest, Document, SamplingParams
@@ -39,13 +40,14 @@ class ScriptedExecutor(HashExecutor):
 
     def run(self, batch: Batch) -> Outputs | None:
         outputs = super().run(batch)
-        if outputs is not None:
-            for logits, row in zip(outputs.logits, batch.logit_rows.tolist(), strict=True):
-                sequence = int(np.searchsorted(batch.row_starts, row, side="right")) - 1
-                place = int(batch.first_places[sequence]) + row - int(batch.row_starts[sequence])
-                logits[:] = -1.0
-                logits[self._script[min(place + 1 - self._num_prompt, len(self._script) - 1)]] = 1.0
-        return outputs
+        if outputs is None:
+            return None
+        for logits, row in zip(outputs.logits, batch.logit_rows.tolist(), strict=True):
+            sequence = int(np.searchsorted(batch.row_starts, row, side="right")) - 1
+            place = int(batch.first_places[sequence]) + row - int(batch.row_starts[sequence])
+            logits[:] = -1.0
+            logits[self._script[min(place + 1 - self._num_prompt, len(self._script) - 1)]] = 1.0
+        return with_logits(outputs, outputs.logits)
 
 
 def request(prompt: str | tuple[int, ...] | Document = PROMPT, **changes: Any) -> CompletionRequest:
@@ -410,9 +412,9 @@ def test_a_model_that_overflows_fails_the_request_by_its_own_reason_and_no_other
 
         def run(self, batch: Batch) -> Outputs | None:
             outputs = super().run(batch)
-            if outputs is not None and self.overflows:
-                outputs.logits[:] = bad
-            return outputs
+            if outputs is None or not self.overflows:
+                return outputs
+            return with_logits(outputs, np.full_like(outputs.logits, bad))
 
     async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
         with pytest.raises(UnusableLogits, match=rf"the model produced .* largest logit is {bad}"):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from halfline.request import SamplingParams
-from halfline.sampling.sampler import Sampler, draw, score
+from halfline.sampling.draw import draw
+from halfline.sampling.sampler import Sampler, score
 
 VOCAB = 50
 

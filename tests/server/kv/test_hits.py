@@ -25,6 +25,7 @@ from halfline.native.executor import NativeExecutor
 from halfline.request import SamplingParams
 from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Row, Sampler, Scored
+from halfline.sampling.top_row import TopRow
 from halfline.text.detokenizer import Detokenizer
 from halfline.text.tokenizer import Tokenizer
 
@@ -39,9 +40,9 @@ class Recorder(Sampler):
         super().__init__(SamplingParams(), prompt_ids)
         self.seen: list[bytes] = []
 
-    def sample(self, logits: Row) -> Scored:
+    def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         self.seen.append(blake2b(logits.tobytes(), digest_size=16).digest())
-        return super().sample(logits)
+        return super().sample(logits, top)
 
 
 @dataclass(frozen=True)

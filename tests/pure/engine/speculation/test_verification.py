@@ -21,6 +21,7 @@ from halfline.engine.speculation.draft import Draft
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import Batch, Outputs
+from halfline.model.reference import with_logits
 from halfline.request import SamplingParams
 from halfline.sampling.reader import Piece, Reader
 from halfline.sampling.sampler import Row, Sampler, Scored
@@ -455,7 +456,7 @@ class OverflowingAfter(HashExecutor):
         assert outputs is not None and len(batch.first_places) == 1
         places = batch.first_places[0] + batch.logit_rows
         outputs.logits[places + 1 >= self._num_tokens] = np.nan
-        return outputs
+        return with_logits(outputs, outputs.logits)
 
 
 @pytest.mark.parametrize("guess", GUESSERS)
