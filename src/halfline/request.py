@@ -98,6 +98,16 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Where an answer ends, besides stop strings and its most tokens: at a new line indented by less than `min_indent`
+    characters; `line_time_ms` after its first text, once it holds a line break. 0 and None: nowhere.
+    """
+
+    min_indent: int = 0
+    line_time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
     """One completion asked for, whichever dialect it came in.
 
@@ -115,6 +125,7 @@ class CompletionRequest:
     prompt: str | tuple[int, ...] | Document
     params: SamplingParams
     max_tokens: int
+    bounds: Bounds = Bounds()
     num_choices: int = 1
     echo: bool = False
     tenant: str = "local"

@@ -1,6 +1,7 @@
 """What is done to one request's answer between the model and the editor: which filters, which rewrites.
 
-The one place that knows all rules and their order. An equal `Postprocessing` makes of equal tokens the same text.
+The one place that knows all rules and their order. An equal `Postprocessing` makes of equal tokens the same text,
+unless time is one of its bounds.
 """
 
 from collections.abc import Sequence
@@ -8,8 +9,10 @@ from dataclasses import dataclass, replace
 
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.confidence import Confidence
+from halfline.pipeline.postprocess.line_time import LineTime
+from halfline.pipeline.postprocess.min_indent import MinIndent
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
-from halfline.request import CompletionRequest, Document, SamplingParams
+from halfline.request import Bounds, CompletionRequest, Document, SamplingParams
 from halfline.sampling.reader import Detokenizer, Reader, TextFilter
 from halfline.sampling.stop import StopStrings
 
@@ -23,6 +26,7 @@ class Postprocessing:
     stop: tuple[str, ...]
     rest_of_line: str | None
     min_confidence: float
+    bounds: Bounds = Bounds()
 
     def params(self, params: SamplingParams) -> SamplingParams:
         """With the log-probabilities that the rules need."""
@@ -41,6 +45,10 @@ class Postprocessing:
             filters.append(StopStrings(self.stop))
         if self.rest_of_line:
             filters.append(SuffixOverlap(self.rest_of_line))
+        if self.bounds.min_indent:
+            filters.append(MinIndent(self.bounds.min_indent))
+        if self.bounds.line_time_ms is not None:
+            filters.append(LineTime(self.bounds.line_time_ms))
         return filters
 
 
@@ -51,4 +59,4 @@ def postprocessing(request: CompletionRequest, options: PipelineOptions) -> Post
     rest_of_line = None
     if wanted and isinstance(request.prompt, Document):
         rest_of_line = request.prompt.suffix.partition("\n")[0]
-    return Postprocessing(request.params.stop, rest_of_line, confidence)
+    return Postprocessing(request.params.stop, rest_of_line, confidence, request.bounds)
