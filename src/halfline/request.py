@@ -117,8 +117,8 @@ class CompletionRequest:
     `user` is one of the tenant's users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
     it before others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
 
-    `postprocess` False leaves an editor's answer as the model wrote it. `min_confidence` is how probable the model has to
-    find its first tokens, on average, for the answer to be shown; 0: always. None in either: the server's own habit.
+    `postprocess` False leaves an editor's answer as the model wrote it. `min_confidence` is how probable the model has
+    to find its first tokens, on average, for the answer to be shown; 0: always. None in either: the server's own habit.
     """
 
     id: str

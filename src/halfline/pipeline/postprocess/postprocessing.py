@@ -26,7 +26,7 @@ class Postprocessing:
     stop: tuple[str, ...]
     rest_of_line: str | None
     min_confidence: float
-    bounds: Bounds = Bounds()
+    bounds: Bounds
 
     def params(self, params: SamplingParams) -> SamplingParams:
         """With the log-probabilities that the rules need."""
