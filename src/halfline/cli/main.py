@@ -6,12 +6,14 @@ from halfline.cli.bench import bench_app
 from halfline.cli.complete import complete
 from halfline.cli.model import model_app
 from halfline.cli.quality import quality_app
+from halfline.cli.replay import replay
 from halfline.cli.serve import serve
 from halfline.cli.settings import settings_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(serve)
 app.command()(complete)
+app.command()(replay)
 app.add_typer(bench_app, name="bench")
 app.add_typer(model_app, name="model")
 app.add_typer(quality_app, name="quality")
