@@ -57,7 +57,14 @@ class HealingSampler(Sampler):
         agreeing = np.full_like(logits, -np.inf)
         agreeing[ids] = logits[ids]
         token_id = super().sample(agreeing).token_id
-        self._left = self._left[len(self._spellings.of(token_id)) :]
+        self._spell(token_id)
         if self._own_params.logprobs is None:
             return Scored(token_id)
         return score(logits, token_id, self._own_params.logprobs)
+
+    def follow(self, token_id: int) -> None:
+        super().follow(token_id)
+        self._spell(token_id)
+
+    def _spell(self, token_id: int) -> None:
+        self._left = self._left[len(self._spellings.of(token_id)) :]

@@ -69,6 +69,11 @@ class Sampler:
             return Scored(token_id)
         return score(logits, token_id, self._params.logprobs, top)
 
+    def follow(self, token_id: int) -> None:
+        """The token comes next, without having been sampled: it was known."""
+        if self._penalties is not None:
+            self._penalties.count(token_id)
+
     def _choose(self, logits: Row, top: TopRow | None) -> int:
         if top is None or self._changes:
             return self._choose_from(self._changed(logits))
