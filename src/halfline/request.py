@@ -11,9 +11,12 @@ from typing import Literal
 
 from halfline.errors import BadRequest
 
-FinishReason = Literal["stop", "length", "cancelled", "superseded", "shed", "failed"]
-"""How a choice ended: by itself, at its limit, called off, replaced by a newer request of the same identity, given up
-under overload, or lost."""
+FinishReason = Literal["stop", "length", "deadline", "cancelled", "superseded", "shed", "failed"]
+"""How a choice ended: by itself, at its limit, when its time was up, called off, replaced by a newer request of the same
+identity, given up under overload, or lost."""
+
+Tier = Literal["miss", "typed", "continued"]
+"""Where an answer came from: computed, known as a whole because it was predicted, or known in its beginning."""
 
 Priority = Literal["interactive", "batch", "idle"]
 """Somebody waits for it; somebody wants it; it is welcome if there is nothing else to do."""
@@ -205,6 +208,9 @@ class Receipt:
     drafted_tokens: Mapping[str, int] = field(default_factory=dict)
     accepted_tokens: Mapping[str, int] = field(default_factory=dict)
     coalesced_with: str | None = None
+    tier: Tier = "miss"
+    num_known_tokens: int = 0
+    num_unshown_tokens: int = 0
     cut_characters: Mapping[str, int] = field(default_factory=dict)
     confidence: float | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)

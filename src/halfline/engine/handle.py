@@ -209,19 +209,23 @@ class Generation:
         self.wake()
 
     def wake(self) -> None:
-        """Let everybody who awaits `news` look again."""
+        """Let everybody who awaits `news` go on."""
         self._news.set()
         self._news = asyncio.Event()
 
-    async def news(self, num_known: int) -> list[tuple[int, Progress]]:
-        """What came after the first `num_known`; waits while there is nothing, unless somebody calls `wake`."""
-        if len(self._arrived) == num_known:
+    def arrived(self, num_heard: int) -> list[tuple[int, Progress]]:
+        """What has come after the first `num_heard`."""
+        return self._arrived[num_heard:]
+
+    async def news(self, num_heard: int) -> None:
+        """Wait until more than the first `num_heard` have come, or somebody calls `wake`."""
+        if len(self._arrived) == num_heard:
             await self._news.wait()
-        return self._arrived[num_known:]
 
     async def __aiter__(self) -> AsyncGenerator[tuple[int, Progress], None]:
-        num_known = 0
-        while num_known < len(self._arrived) or not self.ended:
-            for each in await self.news(num_known):
-                num_known += 1
+        num_heard = 0
+        while num_heard < len(self._arrived) or not self.ended:
+            await self.news(num_heard)
+            for each in self.arrived(num_heard):
+                num_heard += 1
                 yield each

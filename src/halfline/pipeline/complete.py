@@ -5,17 +5,18 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import fields
 
-from halfline.engine.handle import EngineHandle, Generation
+from halfline.engine.handle import EngineHandle
 from halfline.engine.sequence import Progress, Work
 from halfline.engine.speculation.repeats import Repeats
 from halfline.errors import BadRequest, UnusableLogits
 from halfline.kv.namespace import F16, namespace
 from halfline.model.executor import CAUSAL
 from halfline.model.spec import ModelSpec
+from halfline.pipeline.answers import Begun
 from halfline.pipeline.draft_texts import DraftTexts
 from halfline.pipeline.following import Follower, Followers
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
+from halfline.pipeline.postprocess.postprocessing import Postprocessing, postprocessing
 from halfline.pipeline.prompt import Prompt, PromptBuilder
 from halfline.pipeline.receipts import Receipts, Trace
 from halfline.request import (
@@ -24,12 +25,14 @@ from halfline.request import (
     Completion,
     CompletionRequest,
     Receipt,
+    SamplingParams,
     TokenLogprob,
 )
-from halfline.sampling.reader import Reader, TextFilter
+from halfline.sampling.healing import HealingSampler
+from halfline.sampling.reader import Piece
 from halfline.sampling.sampler import Sampler, Scored
-from halfline.sampling.stop import StopStrings
 from halfline.text.detokenizer import Detokenizer
+from halfline.text.spellings import Spellings
 from halfline.text.tokenizer import Tokenizer
 
 
@@ -49,8 +52,10 @@ class CompletionPipeline:
         self._vocab_size = spec.vocab_size
         self._model_name = spec.name
         self._clock = clock
+        self._options = options
         self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
         self._draft_texts = DraftTexts(tokenizer)
+        self._spellings = Spellings(tokenizer)
         self._receipts = Receipts(options.kept_receipts)
         self._followers = Followers()
 
@@ -69,16 +74,17 @@ class CompletionPipeline:
         started_at = self._clock()
         self._check_bias(request)
         prompt = await self._prompts.build(request, crowded=self._engine.crowded)
+        trims = postprocessing(request, self._options)
         prompt_ms = (self._clock() - started_at) * 1e3
 
-        def submit() -> Generation:
-            return self._engine.submit(
-                [self._work(request, prompt, index, prompt_ms) for index in range(request.num_choices)]
-            )
+        def begin() -> Begun:
+            works = [self._work(request, prompt, trims, index, prompt_ms) for index in range(request.num_choices)]
+            return Begun(self._engine.submit(works))
 
-        follower = self._followers.follow(request, _question(request, prompt), submit)
+        follower = self._followers.follow(request, _question(request, prompt, trims), begin)
+        endings: dict[int, Piece] = {}
         try:
-            async with aclosing(self._deltas(request, prompt, follower)) as deltas:
+            async with aclosing(self._deltas(request, prompt, follower, endings)) as deltas:
                 async for delta in deltas:
                     yield delta
         finally:
@@ -91,6 +97,7 @@ class CompletionPipeline:
                     {**prompt.ledger, "prompt_ms": prompt_ms},
                     follower,
                     (self._clock() - started_at) * 1e3,
+                    [endings[index] for index in sorted(endings)],
                 )
             )
 
@@ -121,23 +128,22 @@ class CompletionPipeline:
                     "logit_bias",
                 )
 
-    def _work(self, request: CompletionRequest, prompt: Prompt, index: int, spent_ms: float) -> Work:
+    def _work(
+        self, request: CompletionRequest, prompt: Prompt, trims: Postprocessing, index: int, spent_ms: float
+    ) -> Work:
         """`spent_ms` of the time until the request's deadline are gone."""
-        filters: list[TextFilter] = []
-        if request.params.stop:
-            filters.append(StopStrings(request.params.stop))
-        if prompt.rest_of_line.strip():
-            filters.append(SuffixOverlap(prompt.rest_of_line))
         return Work(
             prompt_ids=prompt.token_ids,
             max_new_tokens=prompt.max_new_tokens,
-            sampler=Sampler(request.params, prompt.token_ids, stream=index),
-            reader=Reader(Detokenizer(self._tokenizer), filters),
+            sampler=self._sampler(trims.params(request.params), prompt, index),
+            reader=trims.reader(Detokenizer(self._tokenizer), prompt.forced_text),
             stop_token_ids=prompt.stop_token_ids,
             namespace=namespace(
                 tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
             ),
             prompt_logprobs=request.params.logprobs if request.echo else None,
+            forced_ids=prompt.forced_ids,
+            max_forced_tokens=len(prompt.forced_text.encode()),
             draft_sources=self._draft_sources(request, prompt),
             priority=request.priority,
             tenant=request.tenant,
@@ -145,14 +151,20 @@ class CompletionPipeline:
             deadline_ms=None if request.deadline_ms is None else request.deadline_ms - spent_ms,
         )
 
+    def _sampler(self, params: SamplingParams, prompt: Prompt, index: int) -> Sampler:
+        if not prompt.forced_text:
+            return Sampler(params, prompt.token_ids, stream=index)
+        return HealingSampler(params, prompt.token_ids, index, self._spellings, prompt.forced_text)
+
     def _draft_sources(self, request: CompletionRequest, prompt: Prompt) -> tuple[Repeats, ...]:
         if not self._engine.speculates:
             return ()
         return self._draft_texts.around(request.tenant, prompt.before, prompt.behind)
 
     async def _deltas(
-        self, request: CompletionRequest, prompt: Prompt, follower: Follower
+        self, request: CompletionRequest, prompt: Prompt, follower: Follower, endings: dict[int, Piece]
     ) -> AsyncGenerator[ChoiceDelta, None]:
+        """`endings` gets the last piece of each choice that comes to its end."""
         with_logprobs = request.params.logprobs is not None
         num_echoed = len(prompt.text) if request.echo else 0
         unechoed: dict[int, list[Scored]] = {}  # by choice, the prompt's scores so far
@@ -170,6 +182,8 @@ class CompletionPipeline:
                 unechoed[index] += progress.prompt_scores
                 if len(unechoed[index]) == len(prompt.token_ids) - 1:
                     yield self._scored_echo(index, prompt, unechoed.pop(index))
+            if progress.outcome is not None:
+                endings[index] = progress.piece
             if progress.piece.text or progress.piece.tokens or progress.outcome is not None:
                 yield self._delta(index, progress, num_echoed if with_logprobs else None)
 
@@ -207,7 +221,7 @@ class CompletionPipeline:
         return TokenLogprob(token.token_id, text_of(token.token_id), token.logprob, offset, top)
 
 
-def _question(request: CompletionRequest, prompt: Prompt) -> Hashable | None:
+def _question(request: CompletionRequest, prompt: Prompt, trims: Postprocessing) -> Hashable | None:
     """What has to be the same for the answer to be the same; None: it is drawn anew for everybody who asks."""
     params = request.params
     if not params.greedy and params.seed is None:
@@ -215,9 +229,10 @@ def _question(request: CompletionRequest, prompt: Prompt) -> Hashable | None:
     return (
         request.tenant,
         prompt.token_ids,
+        prompt.forced_text,
         prompt.max_new_tokens,
         prompt.stop_token_ids,
-        prompt.rest_of_line,
+        trims,
         tuple(getattr(params, each.name) for each in fields(params) if each.name != "logit_bias"),
         frozenset(params.logit_bias.items()),
         request.num_choices,

@@ -1,17 +1,18 @@
-"""Who follows which generation, and who leaves it early.
+"""Who follows which answer, and who leaves it early.
 
-Requests that ask the same of the same tenant, while one of them is being computed, share its generation: each is told
-everything from the first token on, and leaves without hurting the others. The generation is called off when the last
-one leaves. A newer request of the same identity makes the older one leave (C4).
+Requests that ask the same of the same tenant, while one of them is being computed, share its answer: each is told
+everything from the first token on, and leaves without hurting the others. It is called off when the last one leaves. A
+newer request of the same identity makes the older one leave (C4).
 
 Lives on the event loop. Knows neither text nor how a sequence is run.
 """
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+from dataclasses import dataclass
 
-from halfline.engine.handle import Generation
 from halfline.engine.sequence import Outcome, Progress, SequenceStats
+from halfline.pipeline.answers import Answers, Begun
 from halfline.request import CompletionRequest, FinishReason, Identity
 
 
@@ -24,15 +25,15 @@ class Followers:
         self._shared: dict[Hashable, _Shared] = {}
 
     def follow(
-        self, request: CompletionRequest, question: Hashable | None, submit: Callable[[], Generation]
+        self, request: CompletionRequest, question: Hashable | None, begin: Callable[[], Begun]
     ) -> "Follower":
-        """Follow the generation in flight that answers the same `question`, else the one `submit` starts.
+        """Follow the answers in flight to the same `question`, else those that `begin` begins.
 
-        `question` None: the answer is nobody else's. Raises what `submit` raises; then nobody was superseded.
+        `question` None: the answer is nobody else's. Raises what `begin` raises; then nobody was superseded.
         """
         shared = None if question is None else self._shared.get(question)
-        if shared is None or shared.generation.ended:
-            shared = _Shared(request, submit())
+        if shared is None or shared.answers.ended:
+            shared = _Shared(request, begin())
             if question is not None:
                 self._shared[question] = shared
         follower = Follower(request, question, shared)
@@ -48,14 +49,14 @@ class Followers:
     def cancel(self, request_id: str, tenant: str) -> bool:
         """End a request of that tenant; False when there is none by that id, or it has ended."""
         follower = self._by_id.get(request_id)
-        if follower is None or follower.request.tenant != tenant or follower.generation.ended:
+        if follower is None or follower.request.tenant != tenant or follower.answers.ended:
             return False
         self.end(follower, "cancelled")
         return True
 
     def end(self, follower: "Follower", reason: FinishReason) -> None:
-        """Have it end for that reason, within one engine step. Idempotent."""
-        if follower.leaving or follower.generation.ended:
+        """Have it end for that reason, within one engine step; at once where others go on. Idempotent."""
+        if follower.leaving or follower.answers.ended:
             return
         follower.leaving = True
         if len(follower.shared.followers) > 1:
@@ -63,7 +64,21 @@ class Followers:
             follower.leave_alone(reason)
         else:
             self._forget_shared(follower)
-            follower.generation.cancel(reason)
+            follower.answers.cancel(reason)
+
+    def leave(self, follower: "Follower", reason: FinishReason) -> bool:
+        """Have it end for that reason at once, with what it was told. Whether nobody follows its answers any more:
+        they go on until they are called off.
+        """
+        if follower.leaving or follower.answers.ended:
+            return False
+        follower.leaving = True
+        follower.shared.followers.discard(follower)
+        follower.leave_alone(reason)
+        if follower.shared.followers:
+            return False
+        self._forget_shared(follower)
+        return True
 
     def left(self, follower: "Follower") -> None:
         """Nobody reads it any more, whether it ended or not."""
@@ -84,64 +99,86 @@ class Followers:
 
 
 class _Shared:
-    def __init__(self, leader: CompletionRequest, generation: Generation) -> None:
+    def __init__(self, leader: CompletionRequest, begun: Begun) -> None:
         self.leader = leader
-        self.generation = generation
+        self.begun = begun
+        self.answers = begun.answers
         self.followers: set[Follower] = set()
 
 
 class Follower:
-    """One request's view of a generation. Made, ended and left by `Followers`."""
+    """One request's view of its answers. Made, ended and left by `Followers`."""
 
     def __init__(self, request: CompletionRequest, question: Hashable | None, shared: _Shared) -> None:
         self.request = request
         self.question = question
         self.shared = shared
         self.leaving = False
-        self._own_outcomes: dict[int, Outcome] | None = None  # of one that left while the others went on
+        self._left: _Left | None = None  # of one that left while its answers went on
+        self._own_outcomes: dict[int, Outcome] = {}
         self._num_given: Counter[int] = Counter()  # tokens by position
 
     @property
-    def generation(self) -> Generation:
-        return self.shared.generation
+    def answers(self) -> Answers:
+        return self.shared.answers
+
+    @property
+    def begun(self) -> Begun:
+        return self.shared.begun
+
+    @property
+    def num_given(self) -> int:
+        """Tokens that it was told and that may be shown."""
+        return self._num_given.total()
 
     @property
     def coalesced_with(self) -> str | None:
-        """The request whose generation it is; None: its own."""
+        """The request whose answers these are; None: its own."""
         leader = self.shared.leader
         return None if leader is self.request else leader.id
 
     @property
     def outcomes(self) -> Mapping[int, Outcome]:
-        """By position, of the sequences that have ended as far as this request goes."""
-        return self.generation.outcomes if self._own_outcomes is None else self._own_outcomes
+        """By position, of the answers that have ended as far as this request goes."""
+        left = self._left
+        if left is None:
+            return self.answers.outcomes
+        return {
+            position: Outcome(left.reason, _stats(self._num_given[position]))
+            for position in range(self.request.num_choices)
+        } | self._own_outcomes
 
     async def progress(self) -> AsyncGenerator[tuple[int, Progress], None]:
         """(position, progress), the last one of each position with its outcome."""
-        num_known = 0
-        ended: set[int] = set()
-        while len(ended) < self.request.num_choices:
-            if self._own_outcomes is not None:
-                for position, outcome in self._own_outcomes.items():
-                    if position not in ended:
-                        yield position, Progress(position, outcome=outcome)
-                return
-            for position, each in await self.generation.news(num_known):
-                num_known += 1
+        num_heard = 0
+        while len(self._own_outcomes) < self.request.num_choices:
+            arrived = self.answers.arrived(num_heard)
+            if self._left is not None:
+                arrived = arrived[: max(0, self._left.num_arrived - num_heard)]
+            for position, each in arrived:
+                num_heard += 1
                 self._num_given[position] += len(each.piece.tokens)
                 if each.outcome is not None:
-                    ended.add(position)
+                    self._own_outcomes[position] = self.answers.outcomes[position]
                 yield position, each
-                if self._own_outcomes is not None:
-                    break
+            if not arrived and self._left is None:
+                await self.answers.news(num_heard)
+            elif not arrived:
+                break
+        for position in range(self.request.num_choices):
+            if position not in self._own_outcomes:
+                yield position, Progress(position, outcome=self.outcomes[position])
 
     def leave_alone(self, reason: FinishReason) -> None:
-        """End for this request only."""
-        self._own_outcomes = {
-            position: Outcome(reason, _stats(self._num_given[position]))
-            for position in range(self.request.num_choices)
-        } | self.generation.outcomes
-        self.generation.wake()
+        """End for this request only, behind what has arrived."""
+        self._left = _Left(reason, len(self.answers.arrived(0)))
+        self.answers.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    reason: FinishReason
+    num_arrived: int
 
 
 def _stats(num_generated: int) -> SequenceStats:
