@@ -5,7 +5,8 @@ reply. What fields mean is the dialect's, what errors mean is `failures`'.
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,6 +22,9 @@ from halfline.api.serving import Loaded, Pipeline, Serving
 from halfline.api.tenants import tenant_of
 from halfline.request import Completion, Receipt
 from halfline.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+C = TypeVar("C")
 
 # Understanding a larger body takes longer than a keystroke's reply should wait for it.
 _INLINE_BYTES = 1 << 16
@@ -49,7 +53,7 @@ class Answering:
             options=self._options,
             loaded=loaded,
         )
-        call = await self.understood(body, arrival, read)
+        call = await self._inline_or_not(body, read, arrival)
 
         def ended() -> None:
             self.running.left(call)
@@ -66,21 +70,22 @@ class Answering:
             ended()
         _check_whole(completions, loaded)
         receipts = [completion.receipt for completion in completions]
-        headers = {
-            "X-Cache": "miss",
-            "Server-Timing": _server_timing(receipts),
-            "OpenAI-Processing-Ms": str(round(max(receipt.total_ms for receipt in receipts))),
-        }
+        headers = {"X-Cache": "miss", **_costs(receipts)}
         if superseded(completions):
             headers[SUPERSEDED] = "1"
         return JSONResponse(call.reply.whole(completions), headers=headers)
 
-    async def understood(self, body: bytes, arrival: Arrival, read: Read) -> Call:
+    async def computed(self, request: Request, compute: Callable[[bytes, Loaded], T]) -> T:
+        """What `compute` makes of the request's body, for calls that generate nothing."""
+        body = await request.body()
+        return await self._inline_or_not(body, compute, self.serving.loaded)
+
+    async def _inline_or_not(self, body: bytes, read: Callable[[bytes, C], T], context: C) -> T:
         """A large body is read in a thread."""
         if len(body) <= _INLINE_BYTES:
-            return read(body, arrival)
+            return read(body, context)
         async with self._reading:
-            return await asyncio.to_thread(read, body, arrival)
+            return await asyncio.to_thread(read, body, context)
 
 
 def superseded(completions: Sequence[Completion]) -> bool:
@@ -106,12 +111,15 @@ def _check_whole(completions: Sequence[Completion], loaded: Loaded) -> None:
         raise loaded.engine_failed()
 
 
-def _server_timing(receipts: Sequence[Receipt]) -> str:
+def _costs(receipts: Sequence[Receipt]) -> dict[str, str]:
     """The slowest request of each phase, in milliseconds; shown by browsers' and editors' network views."""
+    if not receipts:
+        return {}
     phases = {
         "queue": max(receipt.queue_ms for receipt in receipts),
         "prefill": max(receipt.prefill_ms for receipt in receipts),
         "decode": max(receipt.decode_ms for receipt in receipts),
         "total": max(receipt.total_ms for receipt in receipts),
     }
-    return ", ".join(f"{name};dur={duration:.2f}" for name, duration in phases.items())
+    timing = ", ".join(f"{name};dur={duration:.2f}" for name, duration in phases.items())
+    return {"Server-Timing": timing, "OpenAI-Processing-Ms": str(round(phases["total"]))}

@@ -15,6 +15,7 @@ from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
 from halfline.api.failures import failure_response, plain_failure
 from halfline.api.live import LiveRequests
+from halfline.api.llama import llama_router
 from halfline.api.observed import Observed
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, Serving
@@ -53,7 +54,9 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
     )
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.include_router(completions_router(Answering(serving, live, metrics, options)))
+    answering = Answering(serving, live, metrics, options)
+    app.include_router(completions_router(answering))
+    app.include_router(llama_router(answering))
     app.include_router(status_router(serving, metrics))
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)

@@ -30,11 +30,16 @@ class ChatTemplate:
     tokenizer: Tokenizer
     source: str = CHATML
 
+    @cached_property
+    def marked(self) -> MarkedText:
+        """Encodes texts that spell out markers."""
+        return MarkedText(self.tokenizer)
+
     def token_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt behind which the model writes the next message. Raises BadRequest for one it cannot render."""
-        disguise = self._marked.disguise(text for message in messages for text in message.values())
+        disguise = self.marked.disguise(text for message in messages for text in message.values())
         rendered = self._render(messages, disguise)
-        token_ids = self._marked.encode(rendered, disguise=disguise)
+        token_ids = self.marked.encode(rendered, disguise=disguise)
         bos_id = self.tokenizer.bos_id
         if self.tokenizer.adds_bos and bos_id is not None and token_ids[:1] != [bos_id]:
             return (bos_id, *token_ids)
@@ -42,7 +47,7 @@ class ChatTemplate:
 
     def text(self, messages: Sequence[Message]) -> str:
         """The prompt as text, markers spelt out. Raises BadRequest for one it cannot render."""
-        disguise = self._marked.disguise(text for message in messages for text in message.values())
+        disguise = self.marked.disguise(text for message in messages for text in message.values())
         return disguise.off(self._render(messages, disguise))
 
     def _render(self, messages: Sequence[Message], disguise: Disguise) -> str:
@@ -66,10 +71,6 @@ class ChatTemplate:
 
     def _spelling(self, token_id: int | None) -> str:
         return "" if token_id is None else self.tokenizer.token_text(token_id)
-
-    @cached_property
-    def _marked(self) -> MarkedText:
-        return MarkedText(self.tokenizer)
 
     @cached_property
     def _template(self) -> Any:

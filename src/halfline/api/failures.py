@@ -58,21 +58,31 @@ def known_statuses() -> Sequence[tuple[int, str]]:
 
 
 def error_body(error: Exception) -> dict[str, object]:
-    """`{"error": {message, type, param, code}}`; what is our fault is told without its details."""
+    """`{"error": {message, type, param, code}}`, OpenAI's."""
     kind = _kind(error)
-    message = "the server failed on this request; its log has the details" if kind is _OURS else str(error)
     param = error.field if isinstance(error, BadRequest) else None
-    return {"error": {"message": message, "type": kind.type, "param": param, "code": kind.code}}
+    return {"error": {"message": error_message(error), "type": kind.type, "param": param, "code": kind.code}}
+
+
+def error_message(error: Exception) -> str:
+    """The sentence for the client; what is our fault is told without its details."""
+    ours = _kind(error) is _OURS
+    return "the server failed on this request; its log has the details" if ours else str(error)
 
 
 def failure_response(error: Exception) -> JSONResponse:
-    """The whole reply, with Retry-After where waiting helps. Who has not said all is not listened to any more."""
+    """The whole reply in OpenAI's words."""
+    return JSONResponse(error_body(error), status_of(error), error_headers(error))
+
+
+def error_headers(error: Exception) -> dict[str, str]:
+    """Retry-After where waiting helps. Who has not said all is not listened to any more."""
     headers: dict[str, str] = {}
     if isinstance(error, NotNow):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     if isinstance(error, BodyTooLarge | BodyTooSlow):
         headers["Connection"] = "close"
-    return JSONResponse(error_body(error), status_of(error), headers)
+    return headers
 
 
 def health_failure(error: HalflineError) -> JSONResponse:

@@ -1,0 +1,98 @@
+"""The routes of llama-server: completions, infilling, tokens, and what it tells of itself."""
+
+from importlib.metadata import version
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from halfline.api.answering import Answering
+from halfline.api.call import Arrival, Call
+from halfline.api.dialects.llama_body import (
+    InfillBody,
+    LlamaCall,
+    LlamaCompletionBody,
+    read_completion,
+    read_infill,
+)
+from halfline.api.dialects.llama_reply import LlamaReply, llama_failure
+from halfline.api.dialects.llama_tools import (
+    DetokenizeBody,
+    TemplateBody,
+    TokenizeBody,
+    detokenized,
+    props,
+    slots,
+    templated,
+    tokenized,
+)
+from halfline.api.failing import failing_with
+from halfline.api.schema import body_schema
+from halfline.errors import Overloaded, UnsupportedField
+
+# Sequences are not bound to places here; this many are shown to clients that count them.
+_NUM_SLOTS = 4
+
+
+def llama_router(answering: Answering) -> APIRouter:
+    router = APIRouter(route_class=failing_with(llama_failure))
+    serving = answering.serving
+
+    @router.post("/infill", openapi_extra=body_schema(InfillBody))
+    async def infill(request: Request) -> Response:
+        """Complete at a cursor: what stands before it, behind it, and in other files."""
+        return await answering.answer(request, _read_infill)
+
+    @router.post("/completions", openapi_extra=body_schema(LlamaCompletionBody))
+    @router.post("/completion", openapi_extra=body_schema(LlamaCompletionBody))
+    async def completion(request: Request) -> Response:
+        """Complete a prompt, in which special tokens are read."""
+        return await answering.answer(request, _read_completion)
+
+    @router.post("/tokenize", openapi_extra=body_schema(TokenizeBody))
+    async def tokenize(request: Request) -> Response:
+        """The tokens of a text."""
+        return JSONResponse(await answering.computed(request, tokenized))
+
+    @router.post("/detokenize", openapi_extra=body_schema(DetokenizeBody))
+    async def detokenize(request: Request) -> Response:
+        """The text of tokens."""
+        return JSONResponse(await answering.computed(request, detokenized))
+
+    @router.post("/apply-template", openapi_extra=body_schema(TemplateBody))
+    async def apply_template(request: Request) -> Response:
+        """The prompt that the model's chat template makes of messages."""
+        return JSONResponse(await answering.computed(request, templated))
+
+    @router.get("/props")
+    async def properties() -> Response:
+        """The model's context and templates."""
+        return JSONResponse(props(serving.loaded, version("halfline"), _NUM_SLOTS))
+
+    @router.get("/slots")
+    async def places(fail_on_no_slot: bool = False) -> Response:
+        """How many sequences run, and nothing of what they hold."""
+        loaded = serving.loaded
+        state = loaded.engine_state()
+        if fail_on_no_slot and state.num_running >= _NUM_SLOTS:
+            raise Overloaded(state.num_waiting, _NUM_SLOTS, 1.0)
+        return JSONResponse(slots(state, loaded, _NUM_SLOTS))
+
+    @router.post("/slots/{slot_id}")
+    async def slot(slot_id: str, action: str = "") -> Response:
+        """Refused: what is computed is kept by its contents, not by places (`kv_disk_bytes` keeps it on disk)."""
+        raise UnsupportedField("action", action[:40], None)
+
+    return router
+
+
+def _read_infill(body: bytes, arrival: Arrival) -> Call:
+    return _call(read_infill(body, arrival), arrival)
+
+
+def _read_completion(body: bytes, arrival: Arrival) -> Call:
+    return _call(read_completion(body, arrival), arrival)
+
+
+def _call(call: LlamaCall, arrival: Arrival) -> Call:
+    reply = LlamaReply(call, arrival.loaded.model.name, arrival.loaded.tokenizer)
+    return Call(id=arrival.call_id, requests=call.requests, streams=bool(call.given.stream), reply=reply)
