@@ -1,8 +1,8 @@
 """Decides what each step runs, and records what came of it.
 
 There is no prefill phase and no decode phase: a sequence has pending tokens, a step has a budget. Each plan
-gives every sequence that decodes its one token, and spends the rest of the budget on prompts, most urgent
-first (engine/urgency.py). The budget is one of rows and, while somebody waits, one of time (engine/step_budget.py).
+gives every sequence that decodes its one token, and spends the rest of the step on prompts, most urgent first
+(engine/urgency.py), as far as there is room for them (engine/step_room.py). Drafts come last (engine/drafting.py).
 Idle work pauses as long as there is any other.
 
 One that does not fit is passed by those that do, until it has matured: then nobody passes it.
@@ -12,58 +12,32 @@ arrival, is preempted: its blocks go back, it waits, and what the index still kn
 most urgent running sequence can always take blocks from all others and fits alone (`max_sequence_tokens` is enforced at
 the door), so something always advances.
 
-Drafts come last, in what is left of the budget and of the free blocks: they displace nobody. Their rows are only ever
-a question: what is appended was sampled as if there were no drafts, what is published was computed from it.
-
 Knows no hashes, tensors, text or clocks: times are passed in.
 """
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import Protocol
 
 from halfline.engine.admission import Admission
+from halfline.engine.appending import append
+from halfline.engine.drafting import Drafter, Drafting, NoGuesses
 from halfline.engine.options import EngineOptions
 from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
 from halfline.engine.sequence import Progress, Sequence, Work
-from halfline.engine.speculation.draft import Draft, DraftCounts
 from halfline.engine.stats import EngineStats
-from halfline.engine.step_budget import StepBudget
+from halfline.engine.step_room import StepRoom
 from halfline.engine.urgency import IDLE, Urgency
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
 from halfline.kv.prefix_index import NO_MATCH, Match, PrefixIndex
-from halfline.model.executor import BLOCK_TOKENS
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
 
-_LONE_STEPS = 4
-"""How much longer a step may take beside which nobody waits: the fixed part of a step is paid less often."""
-
 _MAX_PASSED = 16
 """Most sequences that do not fit and are passed by others in one plan: finding out costs a look-up each."""
-
-
-class Drafter(Protocol):
-    """Guesses what sequences say next. Whatever it proposes, only speed depends on it."""
-
-    def propose(
-        self, rooms: Mapping[Sequence, int], num_rows: int, num_spare_rows: int
-    ) -> Mapping[Sequence, Draft]:
-        """Drafts for some of the sequences that are about to sample.
-
-        `rooms`: how many tokens of a draft could count for each. The step has `num_rows` rows without drafts and
-        takes `num_spare_rows` more.
-        """
-
-    def step_ran(self, num_rows: int, step_ms: float) -> None:
-        """A step of so many rows, drafts included, took so long from plan to results."""
-
-    def ended(self, sequence: Sequence) -> None:
-        """No more will come of this sequence, whose tokens are all there is to learn from it."""
 
 
 class Scheduler:
@@ -77,14 +51,10 @@ class Scheduler:
     ) -> None:
         self._pool = pool
         self._index = index
-        self._options = options
-        self._drafter = drafter
+        self._drafting = Drafting(drafter or NoGuesses(), options.step_tokens)
         self._admission = Admission(pool, options.max_num_seqs)
         self._urgency = Urgency(options.patience_s, options.step_tokens)
-        self._shared_budget = StepBudget(options.step_ms)
-        # Of a prompt that nobody waits beside. Whoever comes meanwhile waits for the rest of the step.
-        self._lone_budget = StepBudget(_LONE_STEPS * options.step_ms)
-        self._shared_step = False  # what the step in flight is
+        self._room = StepRoom(options)
         self._waiting: list[Sequence] = []  # they hold no blocks
         self._running: list[Sequence] = []  # earliest arrival first
         self._by_id: dict[int, Sequence] = {}
@@ -96,7 +66,6 @@ class Scheduler:
         self._num_generated = 0
         self._num_preemptions = 0
         self._num_copied = 0
-        self._drafts = DraftCounts()
 
     @property
     def idle(self) -> bool:
@@ -141,9 +110,9 @@ class Scheduler:
         best = min(ranks.values(), default=IDLE)
         paused = {sequence for sequence, rank in ranks.items() if best < rank == IDLE}
         self._plan_decodes(num_tokens, paused, now)
-        self._shared_step = num_urgent > 1 or any(each.work.priority == "batch" for each in ranks)
+        self._room.begin(shared=num_urgent > 1 or any(each.work.priority == "batch" for each in ranks))
         self._plan_prompts(num_tokens, paused, now)
-        drafts = self._plan_drafts(num_tokens)
+        drafts = self._drafting.plan(num_tokens)
         chunks = (next_chunk(sequence, count, drafts.get(sequence)) for sequence, count in num_tokens.items())
         yields = all(ranks[sequence] == IDLE for sequence in num_tokens)
         plan = Plan(tuple(chunks), now, yields)
@@ -156,11 +125,9 @@ class Scheduler:
         self._in_flight = None
         self._num_steps += 1
         self._num_copied += len(plan.copies)
-        if any(chunk.num_tokens > 1 for chunk in plan.chunks):
-            budget = self._shared_budget if self._shared_step else self._lone_budget
-            budget.learn(plan.num_rows, plan.mean_place, (now - plan.planned_at) * 1e3)
-        if self._drafter is not None:
-            self._drafter.step_ran(plan.num_rows, (now - plan.planned_at) * 1e3)
+        step_ms = (now - plan.planned_at) * 1e3
+        self._room.learn(plan, step_ms)
+        self._drafting.step_ran(plan.num_rows, step_ms)
         progress = (
             self._record(chunk, result, now) for chunk, result in zip(plan.chunks, results, strict=True)
         )
@@ -193,8 +160,8 @@ class Scheduler:
             total_reused_tokens=self._num_reused,
             total_generated_tokens=self._num_generated,
             total_preemptions=self._num_preemptions,
-            total_drafted_tokens=self._drafts.drafted(),
-            total_accepted_tokens=self._drafts.accepted(),
+            total_drafted_tokens=self._drafting.counts.drafted(),
+            total_accepted_tokens=self._drafting.counts.accepted(),
             total_copied_blocks=self._num_copied,
             total_evicted_tails=self._pool.num_evicted(Worth.TAIL),
             total_evicted_blocks=self._pool.num_evicted(Worth.BLOCK),
@@ -230,7 +197,7 @@ class Scheduler:
         waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in paused]
         num_passed = 0
         for sequence in sorted([*prompts, *waiting], key=lambda each: self._urgency.order(each, now)):
-            if sum(num_tokens.values()) == self._options.step_tokens:
+            if self._room.full(num_tokens):
                 break
             if not sequence.running:
                 if num_passed == _MAX_PASSED:
@@ -244,27 +211,10 @@ class Scheduler:
                     continue
                 self._admit(sequence, fitting, now)
                 being_computed.add(sequence.table.next_block(sequence.token_ids))
-            count = self._room(sequence, num_tokens, now)
+            hurry = self._urgency.rank(sequence, now) != IDLE
+            count = self._room.rows_for(sequence, num_tokens, hurry=hurry)
             if count:
                 self._plan_chunk(sequence, count, num_tokens, now)
-
-    def _room(self, sequence: Sequence, num_tokens: Mapping[Sequence, int], now: float) -> int:
-        """How many of its pending tokens the step has room for; 0 is none.
-
-        Where time is short the first prompt of a step gets at least a block, and none ends within one. Idle work has
-        time: it is stopped when somebody comes.
-        """
-        num_rows = sum(num_tokens.values())
-        room = min(sequence.num_pending, self._options.step_tokens - num_rows)
-        if self._urgency.rank(sequence, now) == IDLE:
-            return room
-        budget = self._shared_budget if self._shared_step else self._lone_budget
-        num_timed = budget.max_rows(sequence.num_computed) - num_rows
-        if all(count == 1 for count in num_tokens.values()):
-            num_timed = max(num_timed, BLOCK_TOKENS)
-        if room <= num_timed:
-            return room
-        return max(0, num_timed - (sequence.num_computed + num_timed) % BLOCK_TOKENS)
 
     def _make_room(
         self, sequence: Sequence, match: Match, num_tokens: dict[Sequence, int], now: float
@@ -299,31 +249,6 @@ class Scheduler:
             num_tokens.pop(least, None)
         num_tokens[sequence] = count
 
-    def _plan_drafts(self, num_tokens: Mapping[Sequence, int]) -> dict[Sequence, Draft]:
-        num_rows = sum(num_tokens.values())
-        num_spare = self._options.step_tokens - num_rows
-        rooms = {
-            sequence: sequence.num_left - 1
-            for sequence, count in num_tokens.items()
-            if count == sequence.num_pending and sequence.work.max_new_tokens > 0
-        }
-        drafts: dict[Sequence, Draft] = {}
-        for sequence in [each for each in rooms if each.forced_draft]:
-            del rooms[sequence]
-            token_ids = _fit_draft(sequence, sequence.forced_draft[:num_spare])
-            if token_ids:
-                drafts[sequence] = Draft(token_ids, "forced")
-                num_spare -= len(token_ids)
-        if self._drafter is None or not rooms:
-            return drafts
-        num_rows += sum(len(draft.token_ids) for draft in drafts.values())
-        for sequence, draft in self._drafter.propose(rooms, num_rows, num_spare).items():
-            token_ids = _fit_draft(sequence, draft.token_ids[: min(rooms[sequence], num_spare)])
-            if token_ids:
-                drafts[sequence] = Draft(token_ids, draft.source)
-                num_spare -= len(token_ids)
-        return drafts
-
     def _match(self, sequence: Sequence) -> Match:
         return sequence.table.match(sequence.token_ids) if sequence.may_reuse else NO_MATCH
 
@@ -348,8 +273,9 @@ class Scheduler:
         sequence.num_scored = max(sequence.num_scored, chunk.scored_rows.stop)
         sequence.num_computed = chunk.stop
         num_before = sequence.num_generated
-        piece, reason = self._append(sequence, result.sampled, now)
+        piece, reason = append(sequence, result.sampled, now)
         sampled = result.sampled[: sequence.num_generated - num_before]
+        self._num_generated += len(sampled)
         self._count(chunk)
         sequence.table.copied()
         sequence.table.publish(sequence.token_ids, sequence.num_computed)
@@ -377,34 +303,13 @@ class Scheduler:
             return Progress(sequence.id, piece, result.prompt_scores, sampled=sampled)
         return None
 
-    def _append(
-        self, sequence: Sequence, sampled: Iterable[Scored], now: float
-    ) -> tuple[Piece, FinishReason | None]:
-        """Append sampled tokens up to the one that ends the sequence; what may be shown of them, and why it ended."""
-        shown = NOTHING
-        for position, token in enumerate(sampled):
-            # All but the first were sampled behind a draft token that was right, and so is that one's KV.
-            sequence.num_computed += position > 0
-            self._num_generated += 1
-            sequence.num_generated += 1
-            if sequence.first_token_at is None:
-                sequence.first_token_at = now
-            piece, reason = _read(sequence, token)
-            shown += piece
-            if reason is not None:
-                return shown, reason
-        return shown, None
-
     def _count(self, chunk: Chunk) -> None:
         """Only places whose KV stays count as computed; what a draft cost beyond them is in the draft's counts."""
         num_computed = chunk.sequence.num_computed - chunk.start
         self._num_computed += num_computed
         self._urgency.ran(chunk.sequence, num_computed)
         chunk.sequence.num_run += num_computed
-        if chunk.draft is not None:
-            num_accepted = num_computed - chunk.num_tokens
-            self._drafts.count(chunk.draft, num_accepted)
-            chunk.sequence.drafts.count(chunk.draft, num_accepted)
+        self._drafting.checked(chunk, num_computed - chunk.num_tokens)
 
     def _end(
         self,
@@ -420,8 +325,7 @@ class Scheduler:
         del self._by_id[sequence.id]
         self._on_hold.discard(sequence.id)
         self._urgency.left(sequence)
-        if self._drafter is not None:
-            self._drafter.ended(sequence)
+        self._drafting.ended(sequence)
         if sequence.running:
             self._running.remove(sequence)
             self._release(sequence)
@@ -440,31 +344,6 @@ class Scheduler:
             sequence.table.release()
         sequence.running = False
         sequence.num_computed = 0
-
-
-def _fit_draft(sequence: Sequence, token_ids: tuple[int, ...]) -> tuple[int, ...]:
-    """What of the draft can come true before the sequence ends, as far as free blocks give it room."""
-    for position, token_id in enumerate(token_ids):
-        if token_id in sequence.work.stop_token_ids:
-            token_ids = token_ids[:position]
-            break
-    if not sequence.table.grow(len(sequence.token_ids) + len(token_ids)):
-        token_ids = token_ids[: sequence.table.num_places - len(sequence.token_ids)]
-    return token_ids
-
-
-def _read(sequence: Sequence, token: Scored) -> tuple[Piece, FinishReason | None]:
-    """Append one token; what may be shown by now, and why the sequence ends with it if it does."""
-    reader = sequence.work.reader
-    if token.token_id in sequence.work.stop_token_ids and not reader.forcing:
-        return reader.finish(), "stop"
-    sequence.token_ids.append(token.token_id)
-    piece = reader.push(token)
-    if reader.stopped:
-        return piece, "stop"
-    if sequence.num_left == 0:
-        return piece + reader.finish(), "length"
-    return piece, None
 
 
 def _arrival(sequence: Sequence) -> int:

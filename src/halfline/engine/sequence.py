@@ -18,8 +18,8 @@ class Work:
     `max_new_tokens` 0 computes the prompt's KV and nothing more. `stop_token_ids` end it and are not shown.
     `namespace` (kv/namespace.py) says with whom KV may be shared, and drafts. `prompt_logprobs` asks to score the
     prompt with that many alternatives per token, and so has every token of it computed; None does not.
-    `forced_ids` probably come first, and within `max_forced_tokens` that do not count as new (sampling/healing.py): as a
-    draft they cost no further step, whether or not others are made.
+    `forced_ids` probably come first, and within `max_forced_tokens` that do not count as new (sampling/healing.py):
+    as a draft they cost no further step, whether or not others are made.
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
     `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
