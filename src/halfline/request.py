@@ -12,8 +12,8 @@ from typing import Literal
 from halfline.errors import BadRequest
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled", "superseded", "shed", "failed"]
-"""How a choice ended: by itself, at its limit, when its time was up, called off, replaced by a newer request of the same
-identity, given up under overload, or lost."""
+"""How a choice ended: by itself, at its limit, when its time was up, called off, replaced by a newer request of the
+same identity, given up under overload, or lost."""
 
 Tier = Literal["miss", "typed", "continued"]
 """Where an answer came from: computed, known as a whole because it was predicted, or known in its beginning."""
@@ -173,13 +173,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceDelta:
-    """What one choice gained since the last delta; the last one of a choice carries its finish_reason."""
+    """What one choice gained since the last delta; the last one of a choice carries its finish_reason.
+
+    `tier` is that of the whole answer.
+    """
 
     index: int
     text: str
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprob, ...] | None = None
     finish_reason: FinishReason | None = None
+    tier: Tier = "miss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +194,9 @@ class Receipt:
     did not compute. `coalesced_with` is the request that computed the answer of this one, which was the same; None:
     it was computed for this one. `drafted_tokens` were guessed and run beside others, the model agreed with
     `accepted_tokens` of them; both by where the guess came from: own, given, recent.
+
+    `num_known_tokens` of the generated ones had been computed before, and all of them where the tier is "typed".
+    `num_unshown_tokens` were computed for this request and are no part of its answer: behind its end, or in vain.
 
     `cut_characters` were generated and not shown, by the rule that kept them back. `confidence` is how probable the
     model found the first choice's first tokens; None: nobody looked.

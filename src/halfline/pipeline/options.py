@@ -1,6 +1,7 @@
 """What an operator may turn about the pipeline."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,13 @@ class PipelineOptions:
     min_confidence: float = 0.0
     """How probable, from 0 to 1, the model has to find an answer's first tokens for it to be shown; 0 shows all."""
 
+    suggestions: Literal["on", "off"] = "on"
+    """Whether tokens that were predicted are remembered, so that typing them computes nothing. Answers are the same
+    either way."""
+
+    deadline_ms: int | None = None
+    """Milliseconds after which an answer ends with what there is, where the request does not say. Left out: never."""
+
     kept_receipts: int = 1024
     """How many of the latest completions can be asked for by `GET /v1/completions/{id}/why`."""
 
@@ -29,5 +37,7 @@ class PipelineOptions:
             raise ValueError(f"suffix_tokens is {self.suffix_tokens}, it must not be negative")
         if not 0.0 <= self.min_confidence <= 1.0:
             raise ValueError(f"min_confidence is {self.min_confidence}, it must be between 0 and 1")
+        if self.deadline_ms is not None and self.deadline_ms < 1:
+            raise ValueError(f"deadline_ms is {self.deadline_ms}, it must be at least 1")
         if self.kept_receipts < 1:
             raise ValueError(f"kept_receipts is {self.kept_receipts}, it must be at least 1")

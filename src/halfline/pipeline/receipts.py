@@ -31,10 +31,13 @@ class Trace:
         if self.follower.coalesced_with is not None:
             return self._of_another(reasons, num_generated)
         first = outcomes[0].stats  # admitted first: what it reused was there before the request
+        begun = self.follower.begun
+        num_unshown = num_generated - max(self.follower.num_given, begun.num_known)
         return Receipt(
             request_id=self.request_id,
             num_prompt_tokens=self.num_prompt_tokens,
-            num_reused_tokens=first.num_reused,
+            # Known tokens behind the prompt are reused as well.
+            num_reused_tokens=min(first.num_reused, self.num_prompt_tokens),
             num_computed_tokens=sum(outcome.stats.num_computed for outcome in outcomes),
             num_generated_tokens=num_generated,
             queue_ms=first.queue_ms,
@@ -44,6 +47,9 @@ class Trace:
             finish_reasons=reasons,
             drafted_tokens=_summed([outcome.stats.drafted for outcome in outcomes]),
             accepted_tokens=_summed([outcome.stats.accepted for outcome in outcomes]),
+            tier=begun.tier,
+            num_known_tokens=begun.num_known,
+            num_unshown_tokens=max(0, num_unshown),
             cut_characters=self._cut_characters(),
             confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
@@ -63,6 +69,8 @@ class Trace:
             total_ms=self.total_ms,
             finish_reasons=reasons,
             coalesced_with=self.follower.coalesced_with,
+            tier=self.follower.begun.tier,
+            num_known_tokens=self.follower.begun.num_known,
             cut_characters=self._cut_characters(),
             confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,

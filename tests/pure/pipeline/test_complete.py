@@ -142,11 +142,12 @@ def test_choices_differ_by_their_own_draws_and_share_the_prompt() -> None:
 
 def test_a_repeated_prompt_says_how_much_it_reused() -> None:
     async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
-        cold = await pipeline.complete(request())
-        warm = await pipeline.complete(request(id="r2"))
+        params = SamplingParams(temperature=1.0, seed=5)
+        cold = await pipeline.complete(request(params=params))
+        warm = await pipeline.complete(request(id="r2", params=params))
         assert warm.choices == cold.choices
         assert warm.receipt.num_reused_tokens == len(PROMPT) - 1
-        other = await pipeline.complete(request(id="r3", tenant="somebody else"))
+        other = await pipeline.complete(request(id="r3", tenant="somebody else", params=params))
         assert other.choices == cold.choices
         assert other.receipt.num_reused_tokens == 0
 
