@@ -60,8 +60,8 @@ class Answering:
             account(call, loaded.pipeline, self._metrics)
 
         self.running.entered(call, request.scope[REQUEST_ID])
-        if call.streams:
-            stream = ReplyStream(call, loaded, self._live, ended)
+        if call.stream is not None:
+            stream = ReplyStream(call, call.stream, loaded, self._live, ended)
             await stream.start(request.receive)
             return stream
         try:

@@ -17,9 +17,11 @@ from halfline.api.failures import failure_response, plain_failure
 from halfline.api.live import LiveRequests
 from halfline.api.llama import llama_router
 from halfline.api.observed import Observed
+from halfline.api.ollama import ollama_router
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, Serving
 from halfline.api.status import status_router
+from halfline.api.tabby import tabby_router
 from halfline.errors import HalflineError
 from halfline.telemetry.metrics import Metrics
 
@@ -57,6 +59,8 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
     answering = Answering(serving, live, metrics, options)
     app.include_router(completions_router(answering))
     app.include_router(llama_router(answering))
+    app.include_router(ollama_router(answering))
+    app.include_router(tabby_router(answering))
     app.include_router(status_router(serving, metrics))
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)

@@ -1,6 +1,6 @@
 """A body understood, whichever dialect it came in, and how its answer is written.
 
-A dialect is one function, body and `Arrival` to `Call`; the `Reply` inside the call is the way back.
+A dialect is one function, body and `Arrival` to `Call`; the replies inside the call are the way back.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,17 +27,17 @@ class Arrival:
 
 
 class Reply(Protocol):
-    """Writes one call's answer: either `whole`, or `delta` after `delta` and one of the three ends.
-
-    Belongs to one call and may remember what it has written.
-    """
-
-    @property
-    def media_type(self) -> str:
-        """Of a stream."""
+    """Writes one call's answer as a whole."""
 
     def whole(self, completions: Sequence[Completion]) -> object:
-        """The JSON of the whole answer, one completion per request of the call."""
+        """The JSON, of one completion per request of the call."""
+
+
+class StreamedReply(Protocol):
+    """Writes one call's answer `delta` by `delta`, then one of the three ends. Remembers what it has written."""
+
+    @property
+    def media_type(self) -> str: ...
 
     def delta(self, position: int, delta: ChoiceDelta) -> bytes:
         """What is sent for one delta of the request at `position`; nothing where the dialect has no words for it."""
@@ -54,12 +54,15 @@ class Reply(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One or more requests that are answered together."""
+    """One or more requests that are answered together; none, where there is nothing to generate.
+
+    `stream` None: the client wants the answer as a whole.
+    """
 
     id: str
     requests: tuple[CompletionRequest, ...]
-    streams: bool
     reply: Reply
+    stream: StreamedReply | None = None
 
 
 Read = Callable[[bytes, Arrival], Call]

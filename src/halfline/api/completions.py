@@ -1,4 +1,6 @@
-"""POST /v1/completions, and GET …/{id}/why and POST …/{id}/cancel of one of them."""
+"""The routes that complete in OpenAI's manner: completions, chats, Mistral's and Copilot's infilling; and what may be
+asked of a completion by its id.
+"""
 
 import dataclasses
 
@@ -7,26 +9,43 @@ from starlette.responses import JSONResponse, Response
 
 from halfline.api.answering import Answering
 from halfline.api.call import Arrival, Call
-from halfline.api.dialects.openai_body import CompletionBody, read_completion_call
+from halfline.api.dialects.chat_body import ChatBody, read_chat
+from halfline.api.dialects.chat_reply import ChatReply
+from halfline.api.dialects.copilot import CopilotBody, read_copilot
+from halfline.api.dialects.mistral import FimBody, read_fim
+from halfline.api.dialects.openai_body import CompletionBody, CompletionCall, read_completion_call
 from halfline.api.dialects.openai_reply import CompletionReply
+from halfline.api.dialects.tabby_body import TabbyBody, TabbyReply, is_tabby, read_tabby
+from halfline.api.schema import body_schema
 from halfline.api.tenants import tenant_of
 from halfline.errors import NotRunning, UnknownCompletion
 
-_BODY_SCHEMA = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": CompletionBody.model_json_schema()}},
-    }
-}
+# One path, two dialects.
+_EITHER = body_schema(CompletionBody, TabbyBody)
 
 
 def completions_router(answering: Answering) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/completions", openapi_extra=_BODY_SCHEMA)
+    @router.post("/v1/completions", openapi_extra=_EITHER)
     async def create_completion(request: Request) -> Response:
-        """Complete one or more prompts, as one JSON object or as a stream of events."""
+        """Complete one or more prompts, as one JSON object or as a stream of events; or, by Tabby's body, a cursor."""
         return await answering.answer(request, _read)
+
+    @router.post("/v1/chat/completions", openapi_extra=body_schema(ChatBody))
+    async def create_chat_completion(request: Request) -> Response:
+        """Write the next message of a chat, by the model's own template."""
+        return await answering.answer(request, _read_chat, id_prefix="chatcmpl")
+
+    @router.post("/v1/fim/completions", openapi_extra=body_schema(FimBody))
+    async def create_fim_completion(request: Request) -> Response:
+        """Mistral's infilling: complete between `prompt` and `suffix`."""
+        return await answering.answer(request, _read_mistral)
+
+    @router.post("/v1/engines/{engine}/completions", openapi_extra=body_schema(CopilotBody))
+    async def create_engine_completion(request: Request, engine: str) -> Response:
+        """Copilot's completions; any engine's name will do."""
+        return await answering.answer(request, _read_copilot)
 
     @router.post("/v1/completions/{completion_id}/cancel")
     async def cancel(request: Request, completion_id: str) -> Response:
@@ -50,7 +69,49 @@ def completions_router(answering: Answering) -> APIRouter:
 
 
 def _read(body: bytes, arrival: Arrival) -> Call:
+    return _read_tabby(body, arrival) if is_tabby(body) else _read_openai(body, arrival)
+
+
+def _read_openai(body: bytes, arrival: Arrival) -> Call:
     model = arrival.loaded.model
     call = read_completion_call(body, arrival.call_id, arrival.tenant, arrival.options, model.max_context)
-    reply = CompletionReply(call, model.name, arrival.created)
-    return Call(id=call.id, requests=call.requests, streams=call.streams, reply=reply)
+    return _call(call, arrival)
+
+
+def _read_copilot(body: bytes, arrival: Arrival) -> Call:
+    return _call(read_copilot(body, arrival), arrival)
+
+
+def _call(call: CompletionCall, arrival: Arrival) -> Call:
+    reply = CompletionReply(call, arrival.loaded.model.name, arrival.created)
+    return Call(id=call.id, requests=call.requests, reply=reply, stream=reply if call.streams else None)
+
+
+def _read_tabby(body: bytes, arrival: Arrival) -> Call:
+    reply = TabbyReply(arrival.call_id)
+    return Call(id=arrival.call_id, requests=(read_tabby(body, arrival),), reply=reply)
+
+
+def _read_mistral(body: bytes, arrival: Arrival) -> Call:
+    given, request = read_fim(body, arrival)
+    reply = ChatReply(
+        arrival.call_id,
+        arrival.loaded.model.name,
+        arrival.created,
+        request.num_choices,
+        includes_usage=given.stream_options is not None and bool(given.stream_options.include_usage),
+    )
+    return Call(id=arrival.call_id, requests=(request,), reply=reply, stream=reply if given.stream else None)
+
+
+def _read_chat(body: bytes, arrival: Arrival) -> Call:
+    call = read_chat(body, arrival)
+    reply = ChatReply(
+        call.id,
+        arrival.loaded.model.name,
+        arrival.created,
+        call.request.num_choices,
+        shows_logprobs=call.shows_logprobs,
+        includes_usage=call.includes_usage,
+    )
+    return Call(id=call.id, requests=(call.request,), reply=reply, stream=reply if call.streams else None)

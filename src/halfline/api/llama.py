@@ -95,4 +95,9 @@ def _read_completion(body: bytes, arrival: Arrival) -> Call:
 
 def _call(call: LlamaCall, arrival: Arrival) -> Call:
     reply = LlamaReply(call, arrival.loaded.model.name, arrival.loaded.tokenizer)
-    return Call(id=arrival.call_id, requests=call.requests, streams=bool(call.given.stream), reply=reply)
+    return Call(
+        id=arrival.call_id,
+        requests=call.requests,
+        reply=reply,
+        stream=reply if call.given.stream else None,
+    )

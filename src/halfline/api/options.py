@@ -24,6 +24,9 @@ class ApiOptions:
     editor_max_tokens: int = 64
     """New tokens for a document with a cursor whose request says no `max_tokens`."""
 
+    chat_max_tokens: int = 1024
+    """New tokens for a chat whose request says no `max_tokens`; as many as there is room for, where that is less."""
+
     default_temperature: float = 0.0
     """Temperature of requests that say none. OpenAI's own default is 1.0; code is better served greedily."""
 
@@ -37,7 +40,7 @@ class ApiOptions:
         for name in ("max_body_bytes", "max_choices"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
-        for name in ("default_max_tokens", "editor_max_tokens", "grace_s"):
+        for name in ("default_max_tokens", "editor_max_tokens", "chat_max_tokens", "grace_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 0")
         if not self.body_timeout_s > 0.0:

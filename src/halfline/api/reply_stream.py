@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from halfline.api.call import Call
+from halfline.api.call import Call, StreamedReply
 from halfline.api.live import ClientGone, LiveRequests
 from halfline.api.merge import merged
 from halfline.api.serving import Loaded
@@ -23,12 +23,15 @@ SUPERSEDED = "X-Halfline-Superseded"
 class ReplyStream(Response):
     """The reply to a streamed call. Once started it must be called, or its generator closed by `aclose`."""
 
-    def __init__(self, call: Call, loaded: Loaded, live: LiveRequests, ended: Callable[[], None]) -> None:
+    def __init__(
+        self, call: Call, reply: StreamedReply, loaded: Loaded, live: LiveRequests, ended: Callable[[], None]
+    ) -> None:
         """`ended` is called once, when nothing runs for the call any more."""
         # Proxies that buffer would hold ghost text back until its end.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "X-Cache": "miss"}
         self.status_code = 200
-        self.media_type = call.reply.media_type
+        self.media_type = reply.media_type
+        self._reply = reply
         self.background = None
         self.init_headers(headers)
         del self.headers["content-length"]
@@ -56,9 +59,9 @@ class ReplyStream(Response):
         except ClientGone:
             return
         except ShuttingDown:
-            closing = self._call.reply.cut_short()
+            closing = self._reply.cut_short()
         except (NotNow, UnusableLogits) as error:  # shed, or broken, after its first event
-            closing = self._call.reply.error(error)
+            closing = self._reply.error(error)
         finally:
             await self._close()
         await _send(send, closing)
@@ -69,11 +72,11 @@ class ReplyStream(Response):
         failed = False
         async for position, delta in self._all_deltas():
             failed = failed or delta.finish_reason == "failed"
-            await _send(send, self._call.reply.delta(position, delta))
+            await _send(send, self._reply.delta(position, delta))
         if failed:
-            return self._call.reply.error(self._loaded.engine_failed())
+            return self._reply.error(self._loaded.engine_failed())
         receipts = [self._loaded.pipeline.receipt(request.id) for request in self._call.requests]
-        return self._call.reply.end([receipt for receipt in receipts if receipt is not None])
+        return self._reply.end([receipt for receipt in receipts if receipt is not None])
 
     async def _all_deltas(self) -> AsyncGenerator[tuple[int, ChoiceDelta], None]:
         if self._first is not None:

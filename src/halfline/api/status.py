@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from halfline.api.failures import health_failure
-from halfline.api.serving import Serving
+from halfline.api.serving import ServedModel, Serving
 from halfline.errors import HalflineError
 from halfline.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -29,16 +29,12 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
     @router.get("/v1/models")
     async def models() -> Response:
         """The one model served here; whatever name a client sends, this one answers."""
-        model = serving.loaded.model
-        card = {
-            "id": model.name,
-            "object": "model",
-            "created": started,
-            "owned_by": "halfline",
-            "max_model_len": model.max_context,
-            "infill_format": model.infill_format,
-        }
-        return JSONResponse({"object": "list", "data": [card]})
+        return JSONResponse({"object": "list", "data": [_card(serving.loaded.model, started)]})
+
+    @router.get("/v1/models/{model:path}")
+    async def model_card(model: str) -> Response:
+        """The model served here, by whatever name."""
+        return JSONResponse(_card(serving.loaded.model, started))
 
     @router.head("/metrics", include_in_schema=False)
     @router.get("/metrics")
@@ -47,3 +43,14 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
         return Response(metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     return router
+
+
+def _card(model: ServedModel, created: int) -> dict[str, object]:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": created,
+        "owned_by": "halfline",
+        "max_model_len": model.max_context,
+        "infill_format": model.infill_format,
+    }

@@ -6,10 +6,11 @@ neutral value or null, else UnsupportedField. Null always means "left out".
 
 import logging
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from typing import Annotated, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from halfline.api.dialects.infill_prompt import read_infill_prompt
 from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.openai_prompt import PromptField, read_prompts
 from halfline.api.dialects.sampling_fields import STOP_SHAPE, Count, SamplingFields, either, sampling_params
@@ -75,6 +76,8 @@ class CompletionBody(SamplingFields):
         return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
 
 
+B = TypeVar("B", bound=CompletionBody)
+
 _SHAPES = {
     "stop": STOP_SHAPE,
     "priority": f"it must be one of {', '.join(get_args(Priority))}",
@@ -104,8 +107,20 @@ def read_completion_call(
     Raises BadRequest, naming the field where it can, for anything that cannot be served. Takes less than a second for
     any 8 MB.
     """
-    parsed = read_body(CompletionBody, body, _SHAPES)
+    return completion_call(parse_completion(CompletionBody, body), call_id, tenant, options, max_context)
+
+
+def parse_completion(model: type[B], body: bytes) -> B:
+    """The body of this dialect, or of one that adds fields to it. Raises BadRequest."""
+    parsed = read_body(model, body, _SHAPES)
     _refuse_unsupported(parsed)
+    return parsed
+
+
+def completion_call(
+    parsed: CompletionBody, call_id: str, tenant: str, options: ApiOptions, max_context: int
+) -> CompletionCall:
+    """Raises BadRequest for fields that contradict each other."""
     if None not in (parsed.max_tokens, parsed.max_completion_tokens):
         raise BadRequest(
             "`max_completion_tokens` is the same as `max_tokens`; send one of them", "max_tokens"
@@ -167,12 +182,16 @@ def _refuse_unsupported(parsed: CompletionBody) -> None:
 def _prompts(
     parsed: CompletionBody, options: ApiOptions, max_context: int
 ) -> list[str | tuple[int, ...] | Document]:
-    """One entry per prompt; a suffix or a path makes the only one a document."""
+    """One entry per prompt; a suffix or a path makes the only one a document, and so do infill markers in it."""
     path = None if parsed.metadata is None else parsed.metadata.path
     if parsed.suffix is not None or path is not None:
         if not isinstance(parsed.prompt, str):
             raise BadRequest("with a `suffix` or `metadata.path`, `prompt` must be one text", "prompt")
         return [Document(parsed.prompt, parsed.suffix or "", path)]
+    if isinstance(parsed.prompt, str) and not parsed.echo:
+        document = read_infill_prompt(parsed.prompt)
+        if document is not None:
+            return [document]
     max_tokens = either(parsed.num_wanted, options.default_max_tokens)
     return [*read_prompts(parsed.prompt, max_tokens, options.max_choices, max_context)]
 
