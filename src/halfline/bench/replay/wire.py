@@ -13,7 +13,7 @@ from typing import Any
 
 from halfline.errors import HalflineError
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 600.0  # a cold prompt on a machine with much else to do
 
 
 class ReplayFailed(HalflineError):
@@ -42,6 +42,16 @@ class Connection:
 
         Raises ReplayFailed.
         """
+        try:
+            try:
+                return self._ask(path, body, within_s)
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                # Servers close connections between two requests whenever they like; clients then open another.
+                return self._ask(path, body, within_s)
+        except (OSError, http.client.HTTPException) as error:
+            raise ReplayFailed(f"{path} broke off: {error!r}") from error
+
+    def _ask(self, path: str, body: bytes, within_s: float | None) -> Events:
         # Before the clock starts: a client has its connection.
         connection = self._opened()
         started = self._clock()
@@ -54,9 +64,8 @@ class Connection:
             reply = connection.getresponse()
             headers = {name.lower(): value for name, value in reply.getheaders()}
             if reply.status != 200:
-                raise ReplayFailed(
-                    f"{path} answered {reply.status}: {reply.read()[:300].decode(errors='replace')}"
-                )
+                said = reply.read()[:300].decode(errors="replace")
+                raise ReplayFailed(f"{path} answered {reply.status}: {said}")
             while line := self._line(connection, reply, started, within_s):
                 if line.startswith(b"data: ") and line != b"data: [DONE]\n":
                     arrived.append((self._clock() - started, line))
@@ -64,8 +73,6 @@ class Connection:
         except TimeoutError:
             if within_s is None:
                 raise ReplayFailed(f"{path} said nothing for {_PATIENCE_S:.0f} s") from None
-        except (OSError, http.client.HTTPException) as error:
-            raise ReplayFailed(f"{path} broke off: {error!r}") from error
         finally:
             if not ended:
                 self.close()
