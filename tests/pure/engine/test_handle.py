@@ -185,6 +185,41 @@ def test_cancelling_one_of_two_does_not_stop_their_step() -> None:
         on_loop(main)
 
 
+def test_eight_dropped_generations_are_in_no_later_step_and_the_next_request_is_in_the_very_next() -> None:
+    """Each is dropped while a step runs that all eight are in; that step gives up, and nothing of it counts."""
+    gate = Gate()
+    batches: list[Batch] = []
+
+    def step(batch: Batch) -> None:
+        batches.append(batch)
+        if len(batch.masks) == 8:
+            gate(batch)
+
+    executor = HashExecutor(128, before_run=step)
+    with running(executor) as engine:
+
+        async def main() -> None:
+            generations = [engine.submit([work(prompt_of(40, seed=seed), 200)]) for seed in range(8)]
+            await gate.reached()
+            num_steps, dropped_in = engine.stats().total_steps, len(batches)
+            for generation in generations:
+                generation.cancel()
+            assert executor.stop_flag.is_set(), "it is stopped between two layers"
+            short = engine.submit([work(prompt_of(5, seed=9), 1)])
+            gate.opened.set()
+            assert await tokens_of(short) == alone(prompt_of(5, seed=9), 1)
+            (next_batch,) = batches[dropped_in:]
+            assert next_batch.token_ids.tolist() == prompt_of(5, seed=9)
+            assert engine.stats().total_steps == num_steps + 2, (
+                "the one that was stopped, and the short one's"
+            )
+            for generation in generations:
+                assert generation.outcomes[0].finish_reason == "cancelled"
+            assert engine.stats().num_held_blocks == 0
+
+        on_loop(main)
+
+
 def test_a_sequence_that_waits_can_be_cancelled() -> None:
     gate = Gate()
     with running(HashExecutor(64, before_run=gate), EngineOptions(step_tokens=8, max_num_seqs=1)) as engine:
