@@ -27,7 +27,9 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 def test_a_frozen_server_computes_nothing_and_a_thawed_one_answers() -> None:
     with ServerProcess("it", [sys.executable, "-c", _SERVER, "{port}"]) as server:
-        assert Connection("127.0.0.1", server.port).get("/health") == (200, b"ok")
+        connection = Connection("127.0.0.1", server.port)
+        assert connection.get("/health") == (200, b"ok")
+        connection.close()
         server.freeze()
         before = server.cpu_seconds()
         assert before is not None

@@ -38,6 +38,7 @@ class ServerProcess:
                 self._command, stdout=self._log, stderr=subprocess.STDOUT, env=self._environment
             )
         except OSError as error:
+            self._log.close()
             raise PeerFailed(self.name, str(error)) from error
         try:
             self._wait_until_ready()
