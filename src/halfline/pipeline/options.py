@@ -11,6 +11,10 @@ class PipelineOptions:
     prefix_tokens: int = 1024
     """Most tokens before the cursor that the model sees in editor mode."""
 
+    fresh_prefix_tokens: int = 256
+    """Tokens before the cursor at which a window begins where a document was not edited lately: what a cold start
+    computes. It grows while one types, up to `prefix_tokens`."""
+
     suffix_tokens: int = 256
     """Most tokens behind the cursor that the model sees in editor mode."""
 
@@ -33,6 +37,11 @@ class PipelineOptions:
     def __post_init__(self) -> None:
         if self.prefix_tokens < 64:
             raise ValueError(f"prefix_tokens is {self.prefix_tokens}, it must be at least 64")
+        if not 16 <= self.fresh_prefix_tokens <= self.prefix_tokens:
+            raise ValueError(
+                f"fresh_prefix_tokens is {self.fresh_prefix_tokens}, it must be between 16 and prefix_tokens,"
+                f" which is {self.prefix_tokens}"
+            )
         if self.suffix_tokens < 0:
             raise ValueError(f"suffix_tokens is {self.suffix_tokens}, it must not be negative")
         if not 0.0 <= self.min_confidence <= 1.0:

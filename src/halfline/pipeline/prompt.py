@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from halfline.context.document_prompt import DocumentPrompts, Room
+from halfline.context.documents import DocumentKey
+from halfline.context.layout import LayoutSizes
+from halfline.document.healing_point import MAX_FORCED_BYTES
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.window import MAX_TOKEN_CHARACTERS, PrefixWindow, check_encodable
 from halfline.request import CompletionRequest, Document
-from halfline.text.infill import extra_stop_ids, find_infill_format, render
+from halfline.text.infill import extra_stop_ids, find_infill_format, usable_orders
 from halfline.text.tokenizer import Tokenizer
 
 # Encoding more in one turn of the event loop, for whomever, would hold it up for longer than a decode step.
@@ -24,7 +27,9 @@ _TOKEN_CHARACTERS = 4  # on average: decoding a token takes about as long as enc
 CROWDED_WINDOW = 0.5
 """What of the windows' usual length is left under overload."""
 
-_SLACK_TOKENS = 8  # infill markers, BOS, and a window that comes out a little longer than counted
+_FRAME_TOKENS = 4  # infill markers and BOS
+
+_AROUND_CHARACTERS = 1 << 13  # of what was left out before the window, for guesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +37,9 @@ class Prompt:
     """What the model reads. `text` is the part of it that an echo repeats: the tokens at `places`; "" for token ids
     that nobody wants echoed. It was encoded as if it continued other text, or not (`continues`).
 
-    `rest_of_line` is what stands between the cursor and the end of its line, `before` what stands before the window and
-    `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was left out.
+    `rest_of_line` is what stands between the cursor and the end of its line, `before` the last of what stands before
+    the window and `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was
+    left out.
 
     `forced_text` stands between the last token of the prompt and the cursor: a word that the cursor cuts. The model
     writes it first, in tokens of its own choice, and it is no part of the answer. `forced_ids` are the tokens that it
@@ -65,21 +71,28 @@ class PromptBuilder:
         self._options = options
         self._vocab_size = vocab_size
         self._limit = max_sequence_tokens
-        self._window = PrefixWindow(tokenizer)
         self._infill = find_infill_format(tokenizer)
+        sizes = LayoutSizes(
+            fresh_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens),
+            least_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens) // 4,
+            max_tokens=options.prefix_tokens,
+        )
+        order = "prefix_only" if self._infill is None else usable_orders(self._infill)[0]
+        self._documents = DocumentPrompts(tokenizer, sizes, self._infill, order)
         self._extra_stop_ids = extra_stop_ids(tokenizer)
         self._num_inline = 0  # characters encoded in this turn of the event loop
         self._encoding = (
             asyncio.Lock()
         )  # one thread at a time: more would only fight the event loop for the interpreter
 
-    async def build(self, request: CompletionRequest, *, crowded: bool = False) -> Prompt:
-        """`crowded` shortens a document's windows by `CROWDED_WINDOW`: so many wait that each gets less.
+    async def build(self, request: CompletionRequest, *, crowded: bool = False, keeps: bool = True) -> Prompt:
+        """`crowded` shortens the windows of documents by `CROWDED_WINDOW`: so many wait that each gets less. `keeps`
+        False: for a guess at the future of its document, which goes on as if it had not been asked.
 
         Raises BadRequest: PromptTooLong, UnencodableText, token ids outside the vocabulary.
         """
         if isinstance(request.prompt, Document):
-            return self._from_document(request, request.prompt, CROWDED_WINDOW if crowded else 1.0)
+            return self._from_document(request, request.prompt, crowded=crowded, keeps=keeps)
         if isinstance(request.prompt, str):
             return self._raw(request, request.prompt, await self._encode(request, request.prompt))
         self._check_fits(request, len(request.prompt))
@@ -128,60 +141,48 @@ class PromptBuilder:
         if num_tokens + request.max_tokens > self._limit:
             raise PromptTooLong(num_tokens, request.max_tokens, self._limit)
 
-    def _from_document(self, request: CompletionRequest, document: Document, share: float) -> Prompt:
+    def _from_document(
+        self, request: CompletionRequest, document: Document, *, crowded: bool, keeps: bool
+    ) -> Prompt:
+        """A crowd is one of documents that nobody names or that are new: an anchor that is there costs least."""
         max_new_tokens = min(request.max_tokens, self._limit // 2)
-        room = self._limit - max_new_tokens - _SLACK_TOKENS
-        start = self._window.start(document.prefix, min(int(self._options.prefix_tokens * share), room))
-        text = document.prefix[start:]
-        prefix_ids = self._tokenizer.encode(text, add_bos=False, continues=self._infill is not None)[-room:]
-        before, suffix_ids, behind = self._frame(
-            document, prefix_ids, min(int(self._options.suffix_tokens * share), room - len(prefix_ids))
+        share = CROWDED_WINDOW if crowded else 1.0
+        bos_ids = self._tokenizer.encode("")  # if the vocabulary wants one
+        room = self._limit - max_new_tokens - _FRAME_TOKENS
+        heals = not request.echo and room >= 4 * MAX_FORCED_BYTES
+        if heals:
+            room -= MAX_FORCED_BYTES
+        built = self._documents.build(
+            document,
+            _key(request, document),
+            Room(num_tokens=room, num_suffix_tokens=int(self._options.suffix_tokens * share)),
+            share=share,
+            heals=heals,
+            keeps=keeps,
         )
-        before = self._tokenizer.encode("") + before  # BOS, if the vocabulary wants one
+        token_ids = (*bos_ids, *built.token_ids) or (self._first_id(),)
+        places = range(built.places.start + len(bos_ids), built.places.stop + len(bos_ids))
         return Prompt(
-            token_ids=(*before, *prefix_ids, *behind) or (self._first_id(),),
+            token_ids=token_ids,
             max_new_tokens=max_new_tokens,
             stop_token_ids=self._stop_ids(request, self._extra_stop_ids),
-            text=text,
-            places=range(len(before), len(before) + len(prefix_ids)),
+            text=built.window,
+            places=places,
             continues=self._infill is not None,
-            rest_of_line=document.suffix.partition("\n")[0],
-            before=document.prefix[:start],
+            rest_of_line=_first_line(document.suffix),
+            before=document.prefix[max(0, built.start - _AROUND_CHARACTERS) : built.start],
             behind=document.suffix,
+            forced_text=built.forced_text,
+            forced_ids=built.forced_ids,
             ledger={
                 "mode": "editor",
                 "infill": self._infill.name if self._infill else None,
-                "window": share,
                 "max_tokens": max_new_tokens,
-                "prompt_tokens": len(before) + len(prefix_ids) + len(behind),
-                "prefix_tokens": len(prefix_ids),
-                "prefix_characters": len(text),
-                "prefix_characters_left_out": start,
-                "suffix_tokens": len(suffix_ids),
+                "prompt_tokens": len(token_ids),
                 "suffix_characters": len(document.suffix),
+                **built.ledger,
             },
         )
-
-    def _frame(
-        self, document: Document, prefix_ids: list[int], max_tokens: int
-    ) -> tuple[list[int], list[int], list[int]]:
-        """What stands before the prefix, the suffix (part of one of the others, at most `max_tokens`), and what stands
-        behind.
-        """
-        if self._infill is None:
-            return [], [], []
-        text = document.suffix[: max_tokens * MAX_TOKEN_CHARACTERS]
-        check_encodable(text, offset=len(document.prefix))
-        suffix_ids = self._tokenizer.encode(text, continues=True)[:max_tokens]
-        whole = render(self._infill, prefix_ids, suffix_ids)
-        match self._infill.orders[0]:
-            case "psm":
-                begin = 1
-            case "spm":
-                begin = len(whole) - len(prefix_ids)
-            case "suffix_first":
-                begin = 2 + len(suffix_ids)
-        return whole[:begin], suffix_ids, whole[begin + len(prefix_ids) :]
 
     def _stop_ids(self, request: CompletionRequest, others: frozenset[int]) -> frozenset[int]:
         chosen = frozenset(request.params.stop_token_ids)
@@ -204,3 +205,12 @@ class PromptBuilder:
     def _longest_token(self) -> int:
         """Characters of the vocabulary's longest token: a text of n characters has at least n / this many."""
         return max(len(self._tokenizer.token_text(i)) for i in range(self._tokenizer.vocab_size))
+
+
+def _key(request: CompletionRequest, document: Document) -> DocumentKey | None:
+    return None if document.path is None else DocumentKey(request.tenant, request.user, document.path)
+
+
+def _first_line(text: str) -> str:
+    end = text.find("\n")  # and not `partition`, which copies the rest too
+    return text if end < 0 else text[:end]

@@ -25,6 +25,7 @@ _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 _PIECE_CHARS = 1 << 16
 # What cannot be cut costs the engine up to 150 bytes a character: these are 600 MB at worst.
 _MAX_PIECE_CHARS = 1 << 22
+_REACHES = (128, 1024, 8192)  # how far back a cut is looked for: nearly always there is one in the last line
 # Every supported pre-tokenizer cuts behind a line and between two words, whatever else the text holds.
 _BETWEEN_WORDS = re.compile(r"(?<=\S\n)(?=\S)|(?<=[A-Za-z0-9])(?= [A-Za-z])")
 _BEFORE_SPACE = re.compile(f"(?<=[^{SPACE}])(?={SPACE})")
@@ -67,6 +68,26 @@ class Encoder:
             # The batch call, unlike `encode`, lets go of the interpreter lock and tracks no offsets.
             token_ids += self.engine.encode_batch_fast([piece], add_special_tokens=False)[0].ids
         return [i for i in token_ids if i < len(self.texts)] if self.has_gaps else token_ids
+
+    def last_cut(self, text: str, stop: int) -> int | None:
+        """The last place where the text may be cut, as far as its first `stop` characters show; None: none is known."""
+        if self.cut is None:
+            return None
+        for reach in _REACHES:
+            start = max(0, stop - reach)
+            places = [found.start() for found in self.cut.finditer(text, start, stop)]
+            if places or start == 0:
+                return places[-1] if places else None
+        return None
+
+    def last_word(self, text: str) -> int:
+        """Where the last of the words begins that the text is cut into before they are merged."""
+        if self.engine.pre_tokenizer is None:
+            return len(text)
+        words = self.engine.pre_tokenizer.pre_tokenize_str(
+            text.replace(" ", SPACE) if self.spaces_escaped else text
+        )
+        return int(words[-1][1][0]) if words else 0
 
     def _pieces(self, text: str) -> Iterator[str]:
         """The text in pieces that bound the engine's memory, as far as it can be cut."""

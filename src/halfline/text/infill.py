@@ -6,6 +6,7 @@ before they come here, so none of them can smuggle in a marker.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from halfline.text.markers import (
     FILE_MARKERS,
@@ -15,6 +16,13 @@ from halfline.text.markers import (
     Order,
 )
 from halfline.text.tokenizer import Tokenizer
+
+InfillOrder = Literal["psm", "spm", "suffix_first", "anchored", "prefix_only"]
+"""How a prompt may be put together. Beside those that models are trained on (InfillMarkers):
+
+anchored     <prefix> before, up to where typing began <suffix> after <middle> what was typed since
+prefix_only  before
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,24 +68,48 @@ def extra_stop_ids(tokenizer: Tokenizer) -> frozenset[int]:
     return frozenset(token_id for token_id in found if token_id is not None)
 
 
-def render(
-    format: InfillFormat, prefix_ids: Sequence[int], suffix_ids: Sequence[int], order: Order | None = None
-) -> list[int]:
-    """The prompt behind which the model writes the middle, without BOS; `order` None takes the best.
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands before the text before the cursor, within it where typing began, and behind it.
 
-    Raises ValueError for an order the model was not trained on.
+    before  PREFIX…  between  …PREFIX  behind
     """
-    order = order or format.orders[0]
-    if order not in format.orders:
-        raise ValueError(f"{format.name} was trained on {', '.join(format.orders)}, not on {order}")
-    middle = [] if format.middle_id is None else [format.middle_id]
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    behind: tuple[int, ...]
+
+
+NO_FRAME = Frame((), (), ())
+"""Of a model without an infill format."""
+
+
+def usable_orders(format: InfillFormat) -> tuple[InfillOrder, ...]:
+    """All orders that can be tried with this format, trained ones first."""
+    if "psm" in format.orders and format.middle_id is not None:
+        return (*format.orders, "anchored", "prefix_only")
+    return (*format.orders, "prefix_only")
+
+
+def frame(format: InfillFormat, suffix_ids: Sequence[int], order: InfillOrder) -> Frame:
+    """The prompt's parts around the text before the cursor, without BOS; behind all of it the model writes the middle.
+
+    Raises ValueError for an order that `usable_orders` does not name.
+    """
+    if order not in usable_orders(format):
+        raise ValueError(f"{format.name} infills as {', '.join(usable_orders(format))}, not as {order}")
+    middle = () if format.middle_id is None else (format.middle_id,)
     match order:
         case "psm":
-            return [format.prefix_id, *prefix_ids, format.suffix_id, *suffix_ids, *middle]
+            return Frame((format.prefix_id,), (), (format.suffix_id, *suffix_ids, *middle))
         case "spm":
-            return [format.prefix_id, format.suffix_id, *suffix_ids, *middle, *prefix_ids]
+            return Frame((format.prefix_id, format.suffix_id, *suffix_ids, *middle), (), ())
         case "suffix_first":
-            return [format.suffix_id, *suffix_ids, format.prefix_id, *prefix_ids, *middle]
+            return Frame((format.suffix_id, *suffix_ids, format.prefix_id), (), middle)
+        case "anchored":
+            return Frame((format.prefix_id,), (format.suffix_id, *suffix_ids, *middle), ())
+        case "prefix_only":
+            return Frame((), (), ())
 
 
 def _first_known(tokenizer: Tokenizer, texts: Sequence[str]) -> int | None:

@@ -76,6 +76,20 @@ class Tokenizer:
         """Control and user defined tokens, by their text."""
         return self._special_ids
 
+    def last_cut(self, text: str, stop: int) -> int | None:
+        """The last place where the text falls into two that have its tokens together, the second encoded as one that
+        `continues`, as far as its first `stop` characters show. None: the text has to be encoded whole.
+        """
+        if any(token in text for token, _ in self._user_defined):
+            return None
+        return self._encoder.last_cut(text, stop)
+
+    def last_word(self, text: str) -> int:
+        """Where the word begins that a short text ends with, as the vocabulary cuts text into words before it merges
+        characters. No token reaches across. The text's length where a vocabulary has no words.
+        """
+        return self._encoder.last_word(text)
+
     def token_id(self, text: str) -> int | None:
         """The control or user defined token of exactly this text; None if there is no such token."""
         return self._special_ids.get(text)

@@ -126,29 +126,58 @@ def test_a_lone_surrogate_behind_the_cursor_is_refused_where_it_is_read() -> Non
         build(Document("abc", "d\ud800"), vocab=PSM)
 
 
-def test_a_document_without_an_infill_format_is_its_prefix() -> None:
+def test_a_document_without_an_infill_format_is_its_prefix_up_to_the_last_word() -> None:
     prompt = build(Document("def f(", ")\nend\n"))
-    assert prompt.token_ids == tuple(b"def f(")
+    assert prompt.token_ids == tuple(b"def f")
+    assert (prompt.forced_text, prompt.forced_ids) == ("(", tuple(b"("))
     assert prompt.rest_of_line == ")"
     assert prompt.ledger["infill"] is None
     assert prompt.ledger["suffix_tokens"] == 0
     assert prompt.ledger["suffix_characters"] == 6
+    assert prompt.ledger["forced_characters"] == 1
+
+
+def test_a_document_of_one_word_is_not_left_to_the_model_whole() -> None:
+    prompt = build(Document("def", ""))
+    assert (prompt.token_ids, prompt.forced_text) == (tuple(b"def"), "")
+
+
+def test_an_echoed_document_ends_at_its_cursor() -> None:
+    prompt = build(Document("def f(", ""), echo=True)
+    assert (prompt.token_ids, prompt.forced_text) == (tuple(b"def f("), "")
 
 
 def test_a_document_is_rendered_in_the_models_infill_format() -> None:
-    prompt = build(Document("ab", "yz"), vocab=PSM)
-    assert prompt.token_ids == (PREFIX_ID, *b"ab", SUFFIX_ID, *b"yz", MIDDLE_ID)
-    assert [prompt.token_ids[place] for place in prompt.places] == list(b"ab")
-    prompt = build(Document("ab", "yz"), vocab=SUFFIX_FIRST)
-    assert prompt.token_ids == (SUFFIX_ID, *b"yz", PREFIX_ID, *b"ab")
-    assert [prompt.token_ids[place] for place in prompt.places] == list(b"ab")
+    prompt = build(Document("a b", "yz"), vocab=PSM)
+    assert prompt.token_ids == (PREFIX_ID, *b"a", SUFFIX_ID, *b"yz", MIDDLE_ID)
+    assert prompt.forced_text == " b"
+    assert [prompt.token_ids[place] for place in prompt.places] == list(b"a")
+    prompt = build(Document("a b", "yz"), vocab=SUFFIX_FIRST)
+    assert prompt.token_ids == (SUFFIX_ID, *b"yz", PREFIX_ID, *b"a")
+    assert [prompt.token_ids[place] for place in prompt.places] == list(b"a")
 
 
 def test_a_vocabulary_that_wants_bos_gets_it_once_and_first() -> None:
     assert build(Document("ab", ""), vocab=replace(PLAIN, add_bos=True)).token_ids == (BOS_ID, *b"ab")
-    framed = build(Document("ab", ""), vocab=replace(PSM, add_bos=True))
-    assert framed.token_ids == (BOS_ID, PREFIX_ID, *b"ab", SUFFIX_ID, MIDDLE_ID)
-    assert [framed.token_ids[place] for place in framed.places] == list(b"ab")
+    framed = build(Document("a b", ""), vocab=replace(PSM, add_bos=True))
+    assert framed.token_ids == (BOS_ID, PREFIX_ID, *b"a", SUFFIX_ID, MIDDLE_ID)
+    assert [framed.token_ids[place] for place in framed.places] == list(b"a")
+
+
+@pytest.mark.parametrize("vocab", [PLAIN, PSM], ids=["plain", "infill"])
+@pytest.mark.parametrize("path", [None, "a.py"], ids=["nobody's", "named"])
+def test_what_is_read_and_what_is_forced_are_together_what_stands_before_the_cursor(
+    vocab: VocabSpec, path: str | None
+) -> None:
+    text = "def f(x):\r\n\treturn '日本語 🎉👩‍👩‍👧' + x\n\n\n  # ünïcode" * 3
+    tokenizer = Tokenizer(vocab)
+    for place in range(len(text) + 1):
+        prompt = build(Document(text[:place], text[place:], path), vocab=vocab)
+        read = tokenizer.decode(prompt.token_ids[prompt.places.start : prompt.places.stop])
+        if place:
+            assert read + prompt.forced_text == text[:place]
+            assert tokenizer.decode(prompt.forced_ids) == prompt.forced_text
+        assert prompt.behind == text[place:]
 
 
 @pytest.mark.parametrize("line", ["x = 1\n", "x"], ids=["lines", "one endless line"])
@@ -169,7 +198,8 @@ def test_a_document_of_twenty_megabytes_takes_bounded_time_and_fits(line: str, v
 def test_a_document_always_fits_whatever_is_asked_for(limit: int, max_tokens: int, vocab: VocabSpec) -> None:
     prompt = build(Document("some code\n" * 300, "more\n" * 300), max_tokens, vocab, limit)
     assert len(prompt.token_ids) + prompt.max_new_tokens <= limit
-    assert prompt.token_ids[prompt.places.stop - 1] == ord("\n"), "the window ends at the cursor"
+    assert (prompt.text + "$").endswith("\n$"), "the window ends at the cursor"
+    assert len(prompt.token_ids) + prompt.max_new_tokens + len(prompt.forced_text.encode()) <= limit
     assert prompt.max_new_tokens == min(max_tokens, limit // 2)
 
 

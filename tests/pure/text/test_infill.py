@@ -2,7 +2,7 @@
 
 import pytest
 
-from halfline.text.infill import extra_stop_ids, find_infill_format, render
+from halfline.text.infill import InfillOrder, extra_stop_ids, find_infill_format, frame
 from halfline.text.markers import INFILL_MARKERS, InfillMarkers
 from halfline.text.token_bytes import byte_alphabet
 from halfline.text.tokenizer import Tokenizer
@@ -61,20 +61,29 @@ def test_stop_tokens_are_those_that_end_a_file() -> None:
     assert names == {"<file_sep>", "<|im_end|>", "<|endoftext|>", "<filename>"}
 
 
+def laid_out(tokenizer: Tokenizer, order: InfillOrder) -> list[int]:
+    """[1, 2] before the cursor, of which 2 was typed just now; [3, 4] behind it."""
+    found = find_infill_format(tokenizer)
+    assert found is not None
+    parts = frame(found, [3, 4], order)
+    return [*parts.before, 1, *parts.between, 2, *parts.behind]
+
+
 def test_prompts_are_laid_out_in_the_order_asked_for() -> None:
-    qwen = find_infill_format(vocab_with("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"))
-    assert qwen is not None
+    qwen = vocab_with("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
     pre, suf, mid = 256, 257, 258
-    assert render(qwen, [1, 2], [3]) == [pre, 1, 2, suf, 3, mid]
-    assert render(qwen, [1, 2], [3], "spm") == [pre, suf, 3, mid, 1, 2]
-    with pytest.raises(ValueError, match="qwen was trained on psm, spm, not on suffix_first"):
-        render(qwen, [1], [2], "suffix_first")
+    assert laid_out(qwen, "psm") == [pre, 1, 2, suf, 3, 4, mid]
+    assert laid_out(qwen, "spm") == [pre, suf, 3, 4, mid, 1, 2]
+    assert laid_out(qwen, "anchored") == [pre, 1, suf, 3, 4, mid, 2]
+    assert laid_out(qwen, "prefix_only") == [1, 2]
+    with pytest.raises(
+        ValueError, match="qwen infills as psm, spm, anchored, prefix_only, not as suffix_first"
+    ):
+        laid_out(qwen, "suffix_first")
 
 
 def test_codestral_has_no_middle_and_seed_puts_the_suffix_first() -> None:
-    codestral = find_infill_format(vocab_with("[PREFIX]", "[SUFFIX]"))
-    seed = find_infill_format(vocab_with("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>"))
-    assert codestral is not None
-    assert seed is not None
-    assert render(codestral, [1], [2, 3]) == [257, 2, 3, 256, 1]
-    assert render(seed, [1], [2, 3]) == [257, 2, 3, 256, 1, 258]
+    codestral = vocab_with("[PREFIX]", "[SUFFIX]")
+    seed = vocab_with("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>")
+    assert laid_out(codestral, "suffix_first") == [257, 3, 4, 256, 1, 2]
+    assert laid_out(seed, "suffix_first") == [257, 3, 4, 256, 1, 2, 258]

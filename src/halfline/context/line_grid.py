@@ -23,7 +23,7 @@ _LINE_GRIDS = (32, 8, 1)
 _CHARACTER_GRIDS = (256, 64, 8, 1)  # within one endless line
 
 
-class PrefixWindow:
+class LineGrid:
     """Chooses windows for one tokenizer; remembers token counts of the cells it has seen."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

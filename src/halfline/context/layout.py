@@ -1,0 +1,180 @@
+"""Where the window before the cursor begins, so that a keystroke's prompt begins like an earlier one.
+
+The start of a window is an *anchor*. It stays while text is typed, and is remembered with what the model read behind
+it: a cursor that jumps away and comes back finds its anchor, and with it, as a rule, its KV.
+
+    document   ─────────a──────────────────█──────────     a: the anchor, the window ends at the cursor █
+    later      ─────────a──────────────────xyz█───────     the same anchor, three new characters
+    up there   ──a'─────█──────────────────xyz────────     an anchor of its own, fresh and near
+    back       ─────────a──────────────────xyz█───────     the old one again: nothing is new
+
+Anchors are known by the text behind them, not by their place: an edit above moves none of them, an edit behind one
+costs what follows the edit. So a window is a function of the texts before the cursor that came before, and of nothing
+else: neither of time nor of what the engine still holds.
+
+Of the anchors in reach the one that leaves least to compute is taken, the farthest among equals. A new one begins
+`fresh_tokens` before the cursor: where all others would cost more, or have grown beyond `max_tokens`.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from halfline.document.encoded_text import EncodedText, TextEncoder, common_length
+
+Reason = Literal["whole", "kept", "returned", "fresh", "full"]
+"""Everything before the cursor, and it is short · the latest anchor · an older one · a new one, as none was near · a
+new one, as the window was full."""
+
+_MAX_WINDOWS = 24  # remembered per document
+_HEAD_CHARACTERS = 48  # by which an anchor is recognised
+_MAX_FOUND = 4  # places that look like an anchor
+_WORTH_KEEPING = 160  # characters: a longer rest of a window, otherwise overwritten, is remembered apart
+_CHARACTERS = 4  # of a token of code, about
+_LINE = re.compile(r"(?m)^([ \t]*)(?=\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSizes:
+    """In tokens. `least_tokens`: an anchor nearer than this is used only at the document's start."""
+
+    fresh_tokens: int
+    least_tokens: int
+    max_tokens: int
+
+    @property
+    def reach(self) -> int:
+        """Characters before the cursor that are looked at: twice what so many tokens usually have."""
+        return 2 * _CHARACTERS * self.max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The window is `encoded`, from the character `start` of the document on. `num_expected` of its tokens are behind
+    what the anchor was read with before.
+    """
+
+    encoded: EncodedText
+    start: int
+    reason: Reason
+    num_expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A remembered window whose anchor is at `place` of the text in reach; counts are of characters."""
+
+    window: EncodedText
+    place: int
+    num_common: int
+    num_new: int
+
+
+class Layout:
+    """One document's anchors; every call of `place` may add one."""
+
+    def __init__(self, encoder: TextEncoder, sizes: LayoutSizes) -> None:
+        self._encoder = encoder
+        self._sizes = sizes
+        self._windows: list[EncodedText] = []  # the latest used last
+
+    def fork(self) -> "Layout":
+        """One that knows the same and learns apart."""
+        copy = Layout(self._encoder, self._sizes)
+        copy._windows = list(self._windows)
+        return copy
+
+    def place(self, prefix: str) -> Placement:
+        """The window for what stands before the cursor. Raises UnencodableText."""
+        first = max(0, len(prefix) - self._sizes.reach)
+        near = prefix[first:]
+        full = False
+        best = min(self._candidates(near, first == 0), key=_cost, default=None)
+        if best is not None:
+            encoded = self._encoder.change(best.window, near[best.place :])
+            num_new = _num_behind(encoded, best.num_common)
+            full = len(encoded) > self._sizes.max_tokens
+            if not full and num_new <= self._sizes.fresh_tokens:
+                reason: Reason = "kept" if best.window is self._windows[-1] else "returned"
+                self._remember(best, encoded)
+                return Placement(encoded, first + best.place, reason, num_new)
+        place, encoded = self._fresh(near, first == 0)
+        self._add(encoded)
+        reason = "full" if full else "whole" if first + place == 0 else "fresh"
+        return Placement(encoded, first + place, reason, len(encoded))
+
+    def _candidates(self, near: str, from_start: bool) -> Iterator[_Candidate]:
+        """Where remembered windows would begin now. `near` begins at the document's start, or not."""
+        least = _CHARACTERS * self._sizes.least_tokens
+        for window in reversed(self._windows):
+            for place in _places(window.text[:_HEAD_CHARACTERS], near, from_start):
+                if len(near) - place >= least or (place == 0 and from_start):
+                    num_common = common_length(window.text, near[place : place + len(window.text)])
+                    yield _Candidate(window, place, num_common, len(near) - place - num_common)
+
+    def _fresh(self, near: str, from_start: bool) -> tuple[int, EncodedText]:
+        """A window of at most `fresh_tokens` and where it begins: at a line, if it can."""
+        first = max(0, len(near) - 2 * _CHARACTERS * self._sizes.fresh_tokens)
+        encoded = self._encoder.encode(near[first:])
+        if first == 0 and from_start and len(encoded) <= self._sizes.fresh_tokens:
+            return 0, encoded
+        start = self._start(encoded)
+        return first + start, self._encoder.encode(encoded.text[start:])
+
+    def _start(self, encoded: EncodedText) -> int:
+        """The least indented line, the first of these, that leaves half of the tokens or more."""
+        text = encoded.text
+        earliest = self._place_before(encoded, self._sizes.fresh_tokens)
+        latest = self._place_before(encoded, self._sizes.fresh_tokens // 2)
+        best, least_indent = earliest, len(text)
+        for found in _LINE.finditer(text, earliest, latest):
+            if len(found[1]) < least_indent:
+                best, least_indent = found.start(1), len(found[1])
+        return best
+
+    def _place_before(self, encoded: EncodedText, num_tokens: int) -> int:
+        """The first character of the last `num_tokens` tokens, or of a few less where one is spread over them."""
+        for position in range(max(0, len(encoded) - num_tokens), len(encoded)):
+            start = self._encoder.start_of(encoded, position)
+            if start is not None:
+                return start
+        return len(encoded.text)
+
+    def _remember(self, used: _Candidate, encoded: EncodedText) -> None:
+        """The used window as it is now; and as it was, if much of that would be forgotten."""
+        num_lost = len(used.window.text) - used.num_common
+        if used.num_new == 0:
+            encoded = used.window  # the cursor went back, and what is behind it may come again
+        if used.num_new == 0 or num_lost <= _WORTH_KEEPING:
+            self._windows = [each for each in self._windows if each is not used.window]
+        self._add(encoded)
+
+    def _add(self, encoded: EncodedText) -> None:
+        self._windows.append(encoded)
+        del self._windows[:-_MAX_WINDOWS]
+
+
+def _cost(candidate: _Candidate) -> tuple[int, int]:
+    return candidate.num_new, candidate.place
+
+
+def _places(head: str, near: str, from_start: bool) -> Iterator[int]:
+    """Where the head of a window stands; a text that begins like a document's first window is that document."""
+    if from_start and head[:1] == near[:1]:
+        yield 0
+    if len(head) == _HEAD_CHARACTERS:
+        place = len(near)
+        for _ in range(_MAX_FOUND):
+            place = near.rfind(head, 1, place + len(head) - 1)
+            if place < 0:
+                return
+            yield place
+
+
+def _num_behind(encoded: EncodedText, num_characters: int) -> int:
+    """Tokens that do not end within the first characters."""
+    num_bytes = len(encoded.text[num_characters:].encode())
+    total = encoded.ends[-1] if encoded.ends else 0
+    return len(encoded) - bisect_right(encoded.ends, total - num_bytes)

@@ -1,0 +1,60 @@
+"""What stands behind the cursor, as the model was told it last, for as long as that is nearly true.
+
+In most infill orders the suffix comes before what is being typed, so that each change of it costs all of the prompt.
+Two texts behind a cursor are nearly the same when they begin with the same token and at most a tenth of their heads
+differs. (GitHub Copilot's client keeps its suffix so, with the same tenth.)
+"""
+
+from collections.abc import Sequence
+
+from halfline.text.tokenizer import Tokenizer
+
+_HEAD_TOKENS = 50
+_TOKEN_CHARACTERS = 6  # of a token of code, seldom more
+
+
+class StickySuffix:
+    """One document's, as it was read last."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._text: str | None = None  # seen last, and read or found nearly the same
+        self._token_ids: tuple[int, ...] = ()
+
+    def fork(self) -> "StickySuffix":
+        """One that knows the same and learns apart."""
+        copy = StickySuffix(self._tokenizer)
+        copy._text, copy._token_ids = self._text, self._token_ids
+        return copy
+
+    def read(self, suffix: str, max_tokens: int, *, renew: bool) -> tuple[tuple[int, ...], bool]:
+        """Its tokens, at most so many, and whether they are those of before. `renew`: everything is read anew anyway.
+
+        Raises UnencodableText.
+        """
+        text = suffix[: max_tokens * _TOKEN_CHARACTERS]
+        if text == self._text and len(self._token_ids) <= max_tokens:
+            return self._token_ids, True
+        token_ids = encode_suffix(self._tokenizer, suffix, max_tokens)
+        fits = self._text is not None and len(self._token_ids) <= max_tokens
+        kept = fits and not renew and nearly_same(self._token_ids, token_ids)
+        self._text = text
+        if not kept:
+            self._token_ids = token_ids
+        return self._token_ids, kept
+
+
+def encode_suffix(tokenizer: Tokenizer, suffix: str, max_tokens: int) -> tuple[int, ...]:
+    """The first tokens of what is behind the cursor, in time for these alone. Raises UnencodableText."""
+    return tuple(tokenizer.encode(suffix[: max_tokens * _TOKEN_CHARACTERS], continues=True)[:max_tokens])
+
+
+def nearly_same(before: Sequence[int], now: Sequence[int]) -> bool:
+    """Whether they begin with the same token and at most a tenth of their heads differs."""
+    a, b = before[:_HEAD_TOKENS], now[:_HEAD_TOKENS]
+    if not a or not b or a[0] != b[0]:
+        return not a and not b
+    length = min(len(a), len(b))
+    num_first = next((i for i in range(length) if a[i] != b[i]), length)
+    num_last = next((i for i in range(length - num_first) if a[-1 - i] != b[-1 - i]), length - num_first)
+    return 10 * (max(len(a), len(b)) - num_first - num_last) <= max(len(a), len(b))
