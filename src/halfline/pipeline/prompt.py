@@ -38,8 +38,8 @@ class Prompt:
     that nobody wants echoed. It was encoded as if it continued other text, or not (`continues`).
 
     `rest_of_line` is what stands between the cursor and the end of its line, `before` the last of what stands before
-    the window and `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what was
-    left out.
+    the window and `behind` what stands behind the cursor; all empty in raw mode. `ledger` says what went in and what
+    was left out.
 
     `forced_text` stands between the last token of the prompt and the cursor: a word that the cursor cuts. The model
     writes it first, in tokens of its own choice, and it is no part of the answer. `forced_ids` are the tokens that it
