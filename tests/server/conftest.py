@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,6 +65,9 @@ class ServerProcess:
     def wait_until_ready(self) -> "ServerProcess":
         assert self._greeted.wait(120), "no greeting within two minutes"
         assert self.url, "".join(self.log)
+        # The greeting comes a moment before the event loop has the model.
+        while httpx.get(f"{self.url}/health").status_code == 503:
+            time.sleep(0.01)
         return self
 
     def end(self, sig: signal.Signals) -> int:

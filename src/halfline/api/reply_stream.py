@@ -5,6 +5,7 @@ __call__     sends it and the rest
 the end      is the dialect's; a stream cut short says so in its last events
 """
 
+import time
 from collections.abc import AsyncGenerator, Callable
 
 from starlette.responses import Response
@@ -44,11 +45,14 @@ class ReplyStream(Response):
 
     async def start(self, receive: Receive) -> None:
         """Wait for the first delta. Raises what the pipeline refuses with, ClientGone and ShuttingDown."""
+        asked_at = time.perf_counter()
         try:
             self._first = await self._live.run(anext(self._deltas), receive)
         except BaseException:
             await self._close()
             raise
+        # What clients of streams are told here is the time to the first text: the rest is not known yet.
+        self.headers["OpenAI-Processing-Ms"] = str(round((time.perf_counter() - asked_at) * 1e3))
         if self._first[1].finish_reason == "superseded":
             self.headers[SUPERSEDED] = "1"
 
