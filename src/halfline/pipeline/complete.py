@@ -1,26 +1,25 @@
 """One request from `CompletionRequest` to `Completion`: prompt, engine, text, receipt."""
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
 
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle
-from halfline.errors import BadRequest, NotNow
+from halfline.errors import BadRequest
 from halfline.model.spec import ModelSpec
 from halfline.pipeline.answers import Begun
 from halfline.pipeline.deadline import Alarm, SetAlarm, event_loop_alarm
 from halfline.pipeline.deltas import Deltas, joined
 from halfline.pipeline.following import Follower, Followers
+from halfline.pipeline.foresight import PipelineForesight, idle
 from halfline.pipeline.late_work import LateWork, cursor_of
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import Postprocessing, postprocessing
 from halfline.pipeline.prompt import Prompt, PromptBuilder
 from halfline.pipeline.question import question
 from halfline.pipeline.receipts import Receipts, Trace
-from halfline.pipeline.typed_through import Greedy, TypedThrough
+from halfline.pipeline.typed_through import TypedThrough
 from halfline.pipeline.works import Works, is_greedy
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
 from halfline.text.spellings import Spellings
@@ -53,6 +52,16 @@ class CompletionPipeline:
         self._receipts = Receipts(options.kept_receipts)
         self._followers = Followers()
         self._late_work = LateWork()
+        self.foresight = PipelineForesight(
+            engine,
+            self._prompts,
+            self._works,
+            self._suggestions,
+            self._typed_through,
+            tokenizer,
+            spellings,
+            options,
+        )
 
     def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
         """The request's text as it comes, choices interleaved; each choice ends with one delta that has a
@@ -171,32 +180,5 @@ class CompletionPipeline:
         follower.answers.cancel("deadline")
         request = follower.request
         if self._remembers(request):
-            late = self._works.greedy(_idle(request), prompt, trims)
+            late = self._works.greedy(idle(request), prompt, trims)
             self._late_work.begin(cursor_of(request), lambda: self._typed_through.look_ahead([late]))
-
-    async def look_ahead(self, guesses: Sequence[CompletionRequest]) -> None:
-        """Have answers ready that nobody has asked for, as one batch of idle work.
-
-        Nothing is told of them: they are known when they are asked for. Ends when all are computed, or there is no room
-        for them; cancelling it ends the work within one engine step, and keeps what was computed.
-        """
-        asked: list[Greedy] = []
-        for guess in guesses:
-            if self._remembers(guess):
-                prompt = await self._prompts.build(guess)
-                asked.append(self._works.greedy(_idle(guess), prompt, postprocessing(guess, self._options)))
-                await asyncio.sleep(0)  # a keystroke is not to wait for all of them
-        try:
-            generation = self._typed_through.look_ahead(asked)
-        except NotNow:
-            return
-        if generation is not None:
-            try:
-                async for _ in generation:
-                    pass
-            finally:
-                generation.cancel()
-
-
-def _idle(request: CompletionRequest) -> CompletionRequest:
-    return replace(request, priority="idle", deadline_ms=None, identity=None)

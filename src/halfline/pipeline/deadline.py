@@ -1,7 +1,7 @@
 """An answer when it is wanted, instead of all of it later (C5).
 
-At its deadline a request ends with what there is: the whole lines, if at least one is complete, else everything up to the
-last whole token. A stream has sent its text already, so it ends where it is.
+At its deadline a request ends with what there is: the whole lines, if at least one is complete, else everything up to
+the last whole token. A stream has sent its text already, so it ends where it is.
 
 Knows time and pieces of text; neither tokens' meaning nor who computes. What goes on behind the deadline is the
 pipeline's to decide.
