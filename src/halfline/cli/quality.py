@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.quality_infilling import infilling
 from halfline.cli.where import DataDir, SettingsFile
 
 if TYPE_CHECKING:
@@ -14,12 +15,9 @@ if TYPE_CHECKING:
 
 quality_app = typer.Typer(no_args_is_help=True, help="Compare ways of running a model.")
 
+quality_app.command()(infilling)
+
 _EXECUTORS = "reference, or native[:threads=N,isa=NAME]"
-
-
-@quality_app.callback()
-def quality() -> None:
-    """Keeps `kl` a command of its own while it is the only one."""
 
 
 @quality_app.command()

@@ -1,0 +1,174 @@
+"""`halfline quality infilling`: holes of the shared sets, filled in this process as for an editor."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from halfline.cli.exits import one_sentence
+from halfline.cli.where import DataDir, SettingsFile
+
+if TYPE_CHECKING:
+    from halfline.api.serving import Pipeline
+    from halfline.quality.infilling.run import Fill, Result
+    from halfline.quality.infilling.suites import Task
+
+_ARM = "Settings by dotted name, such as pipeline.prefix_tokens=256,engine.speculation=off."
+
+
+def infilling(
+    suite: Annotated[
+        Literal["single-line", "random-span", "safim-api"], typer.Option(help="Which set.")
+    ] = "random-span",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="So many of its tasks, evenly spread; all unless said.")
+    ] = None,
+    baseline: Annotated[str, typer.Option(help=f"What is right. {_ARM}")] = "",
+    candidate: Annotated[
+        str | None, typer.Option(help=f"What is judged; left out, the baseline alone is run. {_ARM}")
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="New tokens at most.")] = 64,
+    at_once: Annotated[int, typer.Option(min=1, help="Tasks at a time; changes no answer.")] = 4,
+    data: Annotated[Path, typer.Option(help="Folder with the sets.")] = Path("bench/data"),
+    record: Annotated[
+        Path | None, typer.Option(help="JSON lines to keep results in, and to go on from.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Exact match, first line, edit similarity and pass@1 in a sandbox, of one way to serve or of two.
+
+    Programs that a model wrote are run: see quality/infilling/sandbox.py for what holds them. Needs the extra
+    `quality`. Prints a table and ends with one line of JSON.
+    """
+    with one_sentence():
+        import json  # start-up time: all of these
+        from dataclasses import asdict
+
+        from rich.console import Console
+        from rich.table import Table
+
+        from halfline.errors import BadSettings
+
+        try:
+            from halfline.quality.infilling import report, suites
+        except ImportError as error:
+            raise BadSettings(
+                f"this needs the extra `quality`, pip install 'halfline[quality]': {error}"
+            ) from error
+        try:
+            tasks = suites.load(data, suite, limit)
+        except (OSError, ValueError) as error:
+            raise BadSettings(f"--data: {error}") from error
+        arms = {"baseline": baseline} | ({} if candidate is None else {"candidate": candidate})
+        results: dict[str, list[Result]] = {}
+        for name, words in arms.items():
+            flags = {"model": model, "data_dir": data_dir, **_settings_of(words)}
+            results[name] = _filled(name, flags, settings, tasks, max_tokens, at_once, record)
+        table = Table(
+            f"{suite}, {len(tasks)} tasks", *arms, *(["difference (95 %)"] if candidate is not None else [])
+        )
+        found: dict[str, object] = {}
+        for metric in report.METRICS:
+            if candidate is None:
+                value = report.mean(results["baseline"], metric)
+                if value is not None:
+                    table.add_row(metric, f"{value:.4g}")
+                    found[metric] = value
+                continue
+            compared = report.compare(results["baseline"], results["candidate"], metric)
+            if compared is not None:
+                interval = compared.interval
+                span = "" if interval is None else f" ({interval.low:+.4f} – {interval.high:+.4f})"
+                table.add_row(
+                    metric,
+                    f"{compared.baseline:.4g}",
+                    f"{compared.candidate:.4g}",
+                    f"{compared.candidate - compared.baseline:+.4f}{span}",
+                )
+                found[metric] = asdict(compared)
+        Console().print(table)
+        print(json.dumps({"suite": suite, "tasks": len(tasks), "arms": arms, **found}))
+
+
+def _settings_of(words: str) -> dict[str, object]:
+    from halfline.errors import BadSettings
+
+    named: dict[str, object] = {}
+    for word in filter(None, words.split(",")):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadSettings(f"{word!r} is no setting: say NAME=VALUE")
+        named[name] = value
+    return named
+
+
+def _filled(
+    arm: str,
+    flags: dict[str, object],
+    file: Path | None,
+    tasks: "list[Task]",
+    max_tokens: int,
+    at_once: int,
+    record: Path | None,
+) -> "list[Result]":
+    """One arm's results: its own engine over its own copy of the weights."""
+    import asyncio
+
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from halfline.cli.loading import assemble
+    from halfline.cli.model_parts import find_model, load_parts
+    from halfline.quality.infilling.run import Record, fill_all
+    from halfline.quality.infilling.sandbox import run_program
+    from halfline.settings import load_settings
+
+    known = load_settings(flags, file)
+    about = {
+        "max_tokens": max_tokens,
+        "settings": known.model_dump(mode="json", exclude={"data_dir", "cache_dir"}),
+    }
+    ready = assemble(known, load_parts(known, find_model(known)))
+    try:
+        with Progress(
+            *Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)
+        ) as bar:
+            row = bar.add_task(arm, total=len(tasks))
+            return asyncio.run(
+                fill_all(
+                    tasks,
+                    _filler(ready.pipeline, max_tokens),
+                    run_program,
+                    Record(record, about),
+                    at_once,
+                    lambda done: bar.advance(row, done),
+                )
+            )
+    finally:
+        ready.loaded.close()
+
+
+def _filler(pipeline: "Pipeline", max_tokens: int) -> "Fill":
+    """Asks as an editor does: the document with a cursor in it, greedily."""
+    import uuid
+
+    from halfline.quality.infilling.run import Filled
+    from halfline.request import CompletionRequest, Document, SamplingParams
+
+    async def fill(task: "Task") -> Filled:
+        completion = await pipeline.complete(
+            CompletionRequest(
+                id=f"cmpl-{uuid.uuid4().hex}",
+                prompt=Document(task.prefix, task.suffix, task.path),
+                params=SamplingParams(stop=("\n",) if task.single_line else ()),
+                max_tokens=max_tokens,
+            )
+        )
+        receipt = completion.receipt
+        return Filled(
+            text=completion.choices[0].text, ms=receipt.total_ms, computed_tokens=receipt.num_computed_tokens
+        )
+
+    return fill

@@ -1,0 +1,1 @@
+"""Holes in real code, filled through the whole pipeline and judged."""
