@@ -49,6 +49,7 @@ class FakePipeline:
 
     `gate` holds generation after the first token until it is set. `refusal` is raised before the first delta.
     `fails` ends every choice with "failed" after one token, `sheds` is raised then; `ends_with` is how others end.
+    No choice has more than `most_tokens`.
     """
 
     gate: asyncio.Event | None = None
@@ -56,6 +57,7 @@ class FakePipeline:
     fails: bool = False
     sheds: Exception | None = None
     ends_with: FinishReason = "length"
+    most_tokens: int = 1 << 30
     requests: list[CompletionRequest] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     called_off: list[str] = field(default_factory=list)
@@ -67,7 +69,7 @@ class FakePipeline:
             raise self.refusal
         finished = False
         try:
-            for token in range(request.max_tokens):
+            for token in range(min(request.max_tokens, self.most_tokens)):
                 if token == 1 and self.gate is not None:
                     await self.gate.wait()
                 for index in range(request.num_choices):
@@ -119,7 +121,7 @@ class FakePipeline:
         if request.params.logprobs is not None:
             top = tuple((n, chr(ord("A") + n), -1.5 - n) for n in range(request.params.logprobs))
             logprobs = (TokenLogprob(token, letter, -1.0 - index, token, top),)
-        is_last = self.fails or token == request.max_tokens - 1
+        is_last = self.fails or token == min(request.max_tokens, self.most_tokens) - 1
         return ChoiceDelta(index, letter, (token,), logprobs, self._finish(request) if is_last else None)
 
     def _keep_receipt(self, request: CompletionRequest, reason: FinishReason) -> None:
