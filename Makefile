@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install native native-arm64 serve test nightly check sanitize bench clean
+.PHONY: install native native-arm64 serve test nightly contract check sanitize bench clean
 
 # The package with everything its tests need.
 install: .venv/tests-installed
@@ -79,6 +79,11 @@ test: check
 # What takes too long for every change: a million random steps, hundreds of real prompts.
 nightly: install
 	$(BIN)/pytest -m nightly
+
+# The page of what clients may rely on, which `make test` holds every change to; for a change that is meant.
+contract: .venv/installed
+	$(BIN)/python -c "import json; from halfline.api.app import create_app; from halfline.api.options import ApiOptions; \
+	  print(json.dumps(create_app(exit, ApiOptions()).openapi(), indent=1, sort_keys=True))" > docs/openapi.json
 
 check: install
 	$(BIN)/ruff check src tests bench
