@@ -83,12 +83,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file with a cursor in it: `prefix` before, `suffix` behind; `parts` of others, in the client's order."""
+    """A file with a cursor in it: `prefix` before, `suffix` behind; `parts` of others, in the client's order.
+
+    `source` is where requests come from that name no path: the keystrokes of one editor are taken to follow each other.
+    None: each stands alone.
+    """
 
     prefix: str
     suffix: str
     path: str | None = None
     parts: tuple[Part, ...] = ()
+    source: str | None = None
+
+    @property
+    def series(self) -> str | None:
+        """What one user's requests for it have in common; None: nobody knows."""
+        return self.path if self.path is not None else self.source
 
 
 @dataclass(frozen=True, slots=True)

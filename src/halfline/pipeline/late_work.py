@@ -37,5 +37,5 @@ def cursor_of(request: CompletionRequest) -> Identity:
     """Where it types, as far as the request says."""
     if request.identity is not None:
         return request.identity
-    path = request.prompt.path if isinstance(request.prompt, Document) else None
-    return Identity(request.tenant, request.user, path or "")
+    series = request.prompt.series if isinstance(request.prompt, Document) else None
+    return Identity(request.tenant, request.user, series or "")

@@ -208,7 +208,8 @@ class PromptBuilder:
 
 
 def _key(request: CompletionRequest, document: Document) -> DocumentKey | None:
-    return None if document.path is None else DocumentKey(request.tenant, request.user, document.path)
+    series = document.series
+    return None if series is None else DocumentKey(request.tenant, request.user, series)
 
 
 def _first_line(text: str) -> str:
