@@ -1,48 +1,63 @@
 """Ends a completion where it runs into what already stands behind the cursor.
 
-foo(█)          the model writes   a, b)⏎…      the editor gets   a, b
+x = █ + y       the model writes   f(a) + y⏎…      the editor gets   f(a)
 """
+
+from halfline.pipeline.postprocess.scanner import Scanner
+from halfline.pipeline.postprocess.surroundings import Surroundings
 
 
 class SuffixOverlap:
     """A text filter (sampling/reader.py) for the rest of the cursor's line.
 
     When the completion's first line ends with that rest, the rest is cut off and the completion ends: whatever
-    followed would be written behind a line that is finished. Text that may turn out to be that end is held back.
+    followed would be written behind a line that is finished. Not where a bracket that the answer opened would lose its
+    closer, as in foo(█) with the answer g(x). Text that may turn out to be that end is held back.
     """
 
     rule = "suffix_overlap"
 
-    def __init__(self, rest_of_line: str) -> None:
-        """`rest_of_line` is blank when the cursor stands at a line's end: then nothing is ever cut."""
-        self._rest = rest_of_line.strip()
-        self._held = ""
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._rest = around.rest.strip()  # blank at a line's end: then nothing is ever cut
+        self._line = ""
+        self._num_shown = 0  # of the line
         self._in_first_line = bool(self._rest)
         self.stopped = False
 
     def push(self, text: str) -> str:
         if not self._in_first_line:
             return text
-        text = self._held + text
-        line, newline, _ = text.partition("\n")
+        self._line, newline, behind = (self._line + text).partition("\n")
         if newline:
             self._in_first_line = False
-            self._held = ""
-            return self._cut(line) if self._overlaps(line) else text
-        shown = text[: self._num_safe(text)]
-        self._held = text[len(shown) :]
-        return shown
+            return self._cut() if self._overlaps() else self._line[self._num_shown :] + newline + behind
+        return self._show(self._num_safe(self._line))
 
     def finish(self) -> str:
-        held, self._held = self._held, ""
-        return self._cut(held) if self._in_first_line and self._overlaps(held) else held
+        if not self._in_first_line:
+            return ""
+        return self._cut() if self._overlaps() else self._show(len(self._line))
 
-    def _overlaps(self, line: str) -> bool:
-        return line.rstrip().endswith(self._rest)
+    def _show(self, stop: int) -> str:
+        shown = self._line[self._num_shown : stop]
+        self._num_shown = max(self._num_shown, stop)
+        return shown
 
-    def _cut(self, line: str) -> str:
+    def _overlaps(self) -> bool:
+        line = self._line.rstrip()
+        return line.endswith(self._rest) and self._is_balanced(line.removesuffix(self._rest))
+
+    def _is_balanced(self, answer: str) -> bool:
+        """Whether the answer leaves no more brackets open than were, or than the rest closes."""
+        scanner = Scanner(self._around.language, self._around.inside).read(self._around.line)
+        num_open = len(scanner.open)
+        num_closed = Scanner(self._around.language, scanner.inside).num_closed(self._around.rest)
+        return len(scanner.read(answer).open) <= max(num_open, num_closed)
+
+    def _cut(self) -> str:
         self.stopped = True
-        return line.rstrip().removesuffix(self._rest)
+        return self._show(len(self._line.rstrip().removesuffix(self._rest)))
 
     def _num_safe(self, text: str) -> int:
         """Characters that cannot belong to the overlap, whatever comes."""

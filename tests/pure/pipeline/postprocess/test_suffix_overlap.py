@@ -5,10 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
+from halfline.pipeline.postprocess.surroundings import surroundings
+from halfline.request import Document
 
 
-def shown(rest: str, pieces: list[str]) -> tuple[str, bool]:
-    overlap = SuffixOverlap(rest)
+def overlap_with(rest: str, line: str = "") -> SuffixOverlap:
+    return SuffixOverlap(surroundings(Document(line, rest, "x.py")))
+
+
+def shown(rest: str, pieces: list[str], line: str = "") -> tuple[str, bool]:
+    overlap = overlap_with(rest, line)
     text = ""
     for piece in pieces:
         text += overlap.push(piece)
@@ -44,14 +50,30 @@ def test_the_rest_of_the_line_is_cut_where_the_first_line_ends_with_it(
     assert shown(rest, [text])[0] == expected
 
 
-@given(st.text("ab )", max_size=4), st.lists(st.text("ab )\n", max_size=4), max_size=8))
+@pytest.mark.parametrize(
+    ("line", "rest", "text", "expected"),
+    [
+        ("f(", ")", "g(x)", "g(x)"),
+        ("f(", ")", "g(x))", "g(x)"),
+        ("def f", "ab, c):", "(ab, c):", "("),
+        ("f(", ", {", "a, {", "a"),
+        ("print('", "')", "(')", "("),
+    ],
+)
+def test_a_bracket_that_the_answer_opened_keeps_its_closer(
+    line: str, rest: str, text: str, expected: str
+) -> None:
+    assert shown(rest, [text], line)[0] == expected
+
+
+@given(st.text("ab =", max_size=4), st.lists(st.text("ab =\n", max_size=4), max_size=8))
 def test_the_pieces_in_which_text_comes_do_not_matter(rest: str, pieces: list[str]) -> None:
     assert shown(rest, pieces) == specified(rest, "".join(pieces))
 
 
-@given(st.text("ab )", max_size=4), st.lists(st.text("ab )\n", max_size=4), max_size=8))
+@given(st.text("ab =", max_size=4), st.lists(st.text("ab =\n", max_size=4), max_size=8))
 def test_only_what_may_become_the_overlap_is_held_back(rest: str, pieces: list[str]) -> None:
-    overlap = SuffixOverlap(rest)
+    overlap = overlap_with(rest)
     read = text = ""
     for piece in pieces:
         read += piece

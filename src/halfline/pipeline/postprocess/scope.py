@@ -1,0 +1,134 @@
+"""Ends an answer where it leaves the statement or the block that the cursor stands in.
+
+    def f(x):
+        if x:█            the answer   ⏎        return 1⏎    return 2⏎⏎def g…
+                          is cut here                   │
+
+The limit is an indentation: a line at or left of it begins something else. Not in brackets and strings that the answer
+or the cursor's line opened, and not a line that belongs to the statement although it is not indented: `else`, `{`, the
+closer of a block that nothing behind the cursor closes.
+"""
+
+from halfline.pipeline.postprocess.closing import is_closed_below, is_missing
+from halfline.pipeline.postprocess.extent import Extent
+from halfline.pipeline.postprocess.scanner import CLOSERS, Scanner
+from halfline.pipeline.postprocess.surroundings import Surroundings, width
+
+
+class Scope:
+    """A text filter (sampling/reader.py) for an answer of several lines. Holds back at most a word: is it `else`?"""
+
+    rule = "scope"
+
+    def __init__(self, around: Surroundings, extent: Extent) -> None:
+        self._around = around
+        self._language = around.language
+        self._extent = extent
+        self._scanner = Scanner(around.language, around.inside).read(around.line)
+        self._num_floor = len(self._scanner.open)  # brackets of the cursor's line that are open yet
+        # The blanks of a line of which nothing else has come; None in the midst of one.
+        self._blanks: str | None = around.line if around.on_blank_line else None
+        self._begun = not around.on_blank_line
+        self._limit = extent.indent
+        self._head = around.line.strip()  # the line that the statement began with
+        self._last = around.line.rstrip()[-1:]  # the last character that is not blank
+        self._written = False  # whether the answer is more than blanks
+        self._word: str | None = None  # held back
+        self.stopped = False
+
+    def push(self, text: str) -> str:
+        shown = ""
+        for character in text:
+            shown += self._take(character)
+            if self.stopped:
+                break
+        return shown
+
+    def finish(self) -> str:
+        """A word that the text ended in is shown if it is whole."""
+        return self._word if self._word in self._language.goes_on else ""
+
+    def _take(self, character: str) -> str:
+        if self._word is not None:
+            return self._take_of_word(character, self._word)
+        if self._blanks is not None and not character.isspace():
+            self._judge(character, width(self._blanks))
+            if self.stopped:
+                return ""
+            if self._word is not None:
+                self._scanner.push(character)
+                return ""
+        return self._pass(character)
+
+    def _pass(self, character: str) -> str:
+        self._scanner.push(character)
+        if character == "\n":
+            self._blanks = ""
+        elif self._blanks is not None:
+            self._blanks = self._blanks + character if character.isspace() else None
+        if not character.isspace():
+            self._last = character
+            self._written = True
+        return character
+
+    def _take_of_word(self, character: str, word: str) -> str:
+        if character.isalnum() or character == "_":
+            self._word = word + character
+            self._scanner.push(character)
+            self.stopped = not any(each.startswith(self._word) for each in self._language.goes_on)
+            return ""
+        if word not in self._language.goes_on:
+            self.stopped = True
+            return ""
+        self._word = None
+        self._blanks = None
+        return word + self._pass(character)
+
+    def _judge(self, character: str, column: int) -> None:
+        """Whether the line that begins with the character, in that column, is still part of the answer."""
+        self._num_floor = min(self._num_floor, len(self._scanner.open))
+        if len(self._scanner.open) > self._num_floor or not self._scanner.in_code:
+            self._begun = True
+            return
+        if not self._begun:
+            self._begin(character, column)
+        elif (
+            not self._written and column == self._limit
+        ):  # the cursor's line was complete: this is the next one
+            self._head = character
+        elif column > self._limit or self._belongs(character, column):
+            pass
+        elif column == self._limit and any(word.startswith(character) for word in self._language.goes_on):
+            self._word = character
+        else:
+            self.stopped = True
+
+    def _begin(self, character: str, column: int) -> None:
+        """The first line of an answer on a blank line sets the limit."""
+        self._begun = True
+        self._head = character
+        block = self._extent.goes_to_end_of == "block"
+        self._limit = column - 1 if block else column
+        if character in CLOSERS:
+            self._limit = column
+            self.stopped = is_closed_below(self._around, character, column)
+
+    def _belongs(self, character: str, column: int) -> bool:
+        """Of a line at or left of the limit."""
+        language = self._language
+        if character in CLOSERS:
+            self._limit = column
+            return is_missing(self._around, character, column)
+        if character in ("{", language.directive):
+            return True
+        if language.ends_with is not None:
+            return self._last != language.ends_with
+        if column != self._limit:
+            return False
+        if character == language.list_item:
+            return self._last == ":" or not self._head.startswith(character)
+        if not self._head.startswith(language.heads):
+            return False
+        if character != self._head[0]:
+            self._head = character
+        return True
