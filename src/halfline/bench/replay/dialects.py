@@ -20,8 +20,8 @@ class Answer:
     """What came of one keystroke. `ms` None: the next keystroke came first; `text` is what had come until then.
 
     Token counts are the server's own, None where it had not said them: `prompt_tokens` that it read, `reused_tokens`
-    of them that it did not compute, `generated_tokens`. `prompt` is the text they are of, None where nobody knows.
-    `tier` is where the answer came from.
+    of them that it did not compute, `generated_tokens`. `prompt` is the text up to the cursor that the model knew when
+    it answered, None where nobody knows. `tier` is where the answer came from.
     """
 
     text: str
@@ -33,13 +33,6 @@ class Answer:
     tier: str = ""
     prompt: str | None = None
     receipt: Mapping[str, Any] | None = None
-
-    @property
-    def computed_tokens(self) -> int | None:
-        """Of the prompt."""
-        if self.prompt_tokens is None or self.reused_tokens is None:
-            return None
-        return self.prompt_tokens - self.reused_tokens
 
 
 class Dialect(Protocol):
@@ -95,11 +88,16 @@ class OpenAI:
         if status != 200:
             return answer  # another server than ours, or it has forgotten
         receipt = json.loads(body)
-        return replace(answer, receipt=receipt, prompt=prompt_text(keystroke, receipt["ledger"]))
+        return replace(
+            answer,
+            receipt=receipt,
+            prompt=prompt_text(keystroke, receipt["ledger"]),
+            tier=receipt.get("tier", answer.tier),
+        )
 
 
 def prompt_text(keystroke: Keystroke, ledger: Mapping[str, Any]) -> str | None:
-    """What of the document stood in the prompt, by its receipt; None when the receipt does not say."""
+    """What before the cursor the model read or was made to say first, by the receipt; None when it does not tell."""
     length = ledger.get("prefix_characters")
     start = ledger.get("prefix_characters_left_out")
     if not isinstance(length, int) or not isinstance(start, int):

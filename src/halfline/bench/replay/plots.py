@@ -28,10 +28,9 @@ def draw(replayed: Replayed, path: Path) -> None:
             times = np.sort([answer.ms for answer in answers if answer.ms is not None])
             # Answers that were given up never arrive: the curve ends below 1.
             latency.step(times, np.arange(1, len(times) + 1) / len(answers), where="post", label=outcome.name)
-            computed = [answer.computed_tokens for answer in answers]
-            tokens.plot(
-                [np.nan if each is None else each for each in computed], ".", markersize=3, label=outcome.name
-            )
+            counted = [outcome.counted[i] for i in places]
+            computed = [np.nan if each is None else each.computed for each in counted]
+            tokens.plot(computed, ".", markersize=3, label=outcome.name)
         latency.set(xscale="log", ylim=(0, 1), xlabel="ms from keystroke to whole answer", title=name)
         latency.set(ylabel="share of keystrokes")
         latency.grid(alpha=0.3)

@@ -115,7 +115,8 @@ def costs(replayed: Replayed) -> dict[str, dict[str, float | None]]:
     found: dict[str, dict[str, float | None]] = {}
     for outcome in replayed.outcomes:
         shown = [answer for answer in outcome.answers if answer.ms is not None]
-        used = sum((answer.computed_tokens or 0) + (answer.generated_tokens or 0) for answer in shown)
+        prompts = sum(each.computed for each in outcome.counted if each is not None)
+        used = prompts + sum(answer.generated_tokens or 0 for answer in shown)
         found[outcome.name] = {
             "cpu_ms": None if outcome.cpu_s is None else outcome.cpu_s * 1e3 / number,
             "tokens_run": None if outcome.total_tokens is None else outcome.total_tokens / number,
@@ -155,12 +156,13 @@ def full_record(replayed: Replayed, machine: Mapping[str, object]) -> dict[str, 
                 None if answer.first_ms is None else round(answer.first_ms, 2),
                 answer.prompt_tokens,
                 answer.reused_tokens,
-                unknown,
+                None if counted is None else counted.computed,
+                None if counted is None else counted.unknown,
                 answer.generated_tokens,
                 answer.tier,
                 answer.text,
             ]
-            for answer, unknown in zip(outcome.answers, outcome.unknown_tokens, strict=True)
+            for answer, counted in zip(outcome.answers, outcome.counted, strict=True)
         ]
         for outcome in replayed.outcomes
     }
@@ -168,7 +170,7 @@ def full_record(replayed: Replayed, machine: Mapping[str, object]) -> dict[str, 
         "measured": "replayed keystrokes, servers interleaved block by block",
         **machine,
         "summary": summary_record(replayed),
-        "columns": ["ms", "first_ms", "prompt", "reused", "unknown", "generated", "tier", "text"],
+        "columns": ["ms", "first_ms", "prompt", "reused", "computed", "unknown", "generated", "tier", "text"],
         "asked_columns": ["path", "transaction", "block", "is_long", "typed"],
         "asked": [
             [asked.path, asked.transaction, asked.block, asked.is_long, asked.typed.partition("\n")[0][:200]]

@@ -23,6 +23,8 @@ from halfline.bench.replay.typist import Pace
 
 BLOCK_KEYSTROKES = 25
 
+TYPED = "typed"
+
 Encode = Callable[[str], Sequence[int]]
 
 
@@ -45,15 +47,24 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Tokens up to the cursor: `computed` by the server for this keystroke, a word that the model was made to say first
+    among them; `unknown` to everybody, as they follow the first that differs from all its place's earlier prompts.
+    """
+
+    computed: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """A side's answers, in the keystrokes' order. `unknown_tokens`: of each prompt, those behind the first that differs
-    from all its place's earlier prompts; None where the prompt is not known. `total_tokens`: what the server ran in
-    all, shown or not.
+    """A side's answers, in the keystrokes' order, and what was counted of each; None where the prompt is not known.
+    `total_tokens`: what the server ran in all, shown or not.
     """
 
     name: str
     answers: list[Answer]
-    unknown_tokens: list[int | None]
+    counted: list[Counted | None]
     cpu_s: float | None
     total_tokens: int | None
 
@@ -77,7 +88,7 @@ def run_replay(
     """Play all stretches, `num_typists` of them at a time. Raises ReplayFailed and PeerFailed."""
     asked: list[Asked] = []
     answers: dict[str, list[Answer]] = {side.name: [] for side in sides}
-    unknown: dict[str, list[int | None]] = {side.name: [] for side in sides}
+    counted: dict[str, list[Counted | None]] = {side.name: [] for side in sides}
     turn = 0
     before = {side.name: side.total_tokens() for side in sides}
     for start in range(0, len(stretches), num_typists):
@@ -89,9 +100,8 @@ def run_replay(
                 asked += [_asked(place, stretches[place], keystroke, turn) for keystroke in block]
                 for side in sides:
                     known = played[side.name][place]
-                    unknown[side.name] += [
-                        _unknown(oracles[side.name, place], each, encode) for each in known
-                    ]
+                    oracle = oracles[side.name, place]
+                    counted[side.name] += [_counted(oracle, each, encode) for each in known]
                     # Prompts are megabytes, and no part of the result.
                     answers[side.name] += [dataclasses.replace(each, prompt=None) for each in known]
             turn += 1
@@ -100,7 +110,7 @@ def run_replay(
         Outcome(
             side.name,
             answers[side.name],
-            unknown[side.name],
+            counted[side.name],
             side.cpu_s,
             _difference(before[side.name], side.total_tokens()),
         )
@@ -161,8 +171,13 @@ def _asked(place: int, stretch: Stretch, keystroke: Keystroke, turn: int) -> Ask
     )
 
 
-def _unknown(oracle: Oracle, answer: Answer, encode: Encode) -> int | None:
-    return None if answer.prompt is None else oracle.unknown(encode(answer.prompt))
+def _counted(oracle: Oracle, answer: Answer, encode: Encode) -> Counted | None:
+    if answer.prompt is None or answer.reused_tokens is None:
+        return None
+    token_ids = encode(answer.prompt)
+    unknown = oracle.unknown(token_ids)
+    # What was typed as predicted is not run again, whatever of it is in the cache.
+    return Counted(0 if answer.tier == TYPED else len(token_ids) - answer.reused_tokens, unknown)
 
 
 def _difference(before: int | None, after: int | None) -> int | None:

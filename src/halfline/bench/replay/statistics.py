@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.bench.replay.dialects import Answer
-from halfline.bench.replay.run import Asked, Outcome, Replayed
+from halfline.bench.replay.run import Asked, Counted, Outcome, Replayed
 from halfline.bench.replay.typed_next import Worth, worth
 
 Array = NDArray[np.float64]
@@ -90,7 +90,7 @@ def summarize(replayed: Replayed, outcome: Outcome, chosen: Sequence[int]) -> Su
         at_once=_share(answers, lambda answer: answer.ms is not None and answer.ms <= AT_ONCE_MS),
         generated=float(np.mean([answer.generated_tokens or 0 for answer in answers])),
         tiers={tier: _share(answers, lambda answer, tier=tier: answer.tier == tier) for tier in tiers},  # type: ignore[misc]
-        tokens=_excess(asked, answers, [outcome.unknown_tokens[i] for i in chosen]),
+        tokens=_excess(asked, [outcome.counted[i] for i in chosen]),
         quality=_quality(asked, answers),
     )
 
@@ -130,14 +130,12 @@ def _latencies(replayed: Replayed, answers: Sequence[Answer]) -> Array:
     return np.array([pause_ms if answer.ms is None else answer.ms for answer in answers])
 
 
-def _excess(
-    asked: Sequence[Asked], answers: Sequence[Answer], unknown: Sequence[int | None]
-) -> Excess | None:
+def _excess(asked: Sequence[Asked], counted: Sequence[Counted | None]) -> Excess | None:
     """None when a side never said what it computed, or its prompts are not known."""
     pairs = [
-        (answer.computed_tokens, num_unknown)
-        for key, answer, num_unknown in zip(asked, answers, unknown, strict=True)
-        if answer.computed_tokens is not None and num_unknown is not None and not key.is_first
+        (each.computed, each.unknown)
+        for key, each in zip(asked, counted, strict=True)
+        if each is not None and not key.is_first
     ]
     if not pairs:
         return None

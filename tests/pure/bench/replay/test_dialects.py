@@ -46,7 +46,7 @@ def test_an_openai_stream_is_its_text_its_usage_and_its_tier() -> None:
     connection = _Said(Events(said, {"x-cache": "typed"}, 0.04))
     answer = OpenAI("a.py", "me").ask(cast(Connection, connection), _KEYSTROKE, None)
     assert (answer.text, answer.ms, answer.first_ms, answer.tier) == ("abc", 40.0, 20.0, "typed")
-    assert (answer.computed_tokens, answer.generated_tokens) == (2, 3)
+    assert (answer.prompt_tokens, answer.reused_tokens, answer.generated_tokens) == (9, 7, 3)
     assert connection.body["prompt"] == "one\ntwo" and connection.body["metadata"] == {"path": "a.py"}
 
 
@@ -57,10 +57,12 @@ def test_a_superseded_answer_was_not_shown() -> None:
 
 def test_a_receipt_tells_the_prompts_text() -> None:
     ledger = {"prefix_characters": 3, "prefix_characters_left_out": 4}
-    connection = cast(Connection, _Said(Events([(0.01, _chunk("a"))], {}, 0.01), {"ledger": ledger}))
+    connection = cast(
+        Connection, _Said(Events([(0.01, _chunk("a"))], {}, 0.01), {"ledger": ledger, "tier": "typed"})
+    )
     dialect = OpenAI("a.py", "me")
     answer = dialect.explained(connection, _KEYSTROKE, dialect.ask(connection, _KEYSTROKE, None))
-    assert answer.prompt == "two" and answer.receipt == {"ledger": ledger}
+    assert answer.prompt == "two" and answer.tier == "typed"
     assert prompt_text(_KEYSTROKE, {"mode": "raw"}) is None
 
 
@@ -76,7 +78,7 @@ def test_llama_servers_stream_is_its_content_and_its_timings() -> None:
     connection = _Said(Events([(0.01, {"content": "ab"}), (0.02, {"content": "c"}), (0.03, last)], {}, 0.03))
     answer = LlamaCompletion(5, 1).ask(cast(Connection, connection), _KEYSTROKE, None)
     assert (answer.text, answer.ms, answer.first_ms) == ("abc", 30.0, 10.0)
-    assert (answer.prompt_tokens, answer.computed_tokens, answer.generated_tokens) == (9, 2, 3)
+    assert (answer.prompt_tokens, answer.reused_tokens, answer.generated_tokens) == (9, 7, 3)
     assert answer.prompt == "two" and connection.body["id_slot"] == 5
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from halfline.bench.keystrokes import Keystroke
 from halfline.bench.replay.dialects import Answer, Dialect
 from halfline.bench.replay.equality import Difference, differences
-from halfline.bench.replay.run import BLOCK_KEYSTROKES, run_replay
+from halfline.bench.replay.run import BLOCK_KEYSTROKES, Counted, run_replay
 from halfline.bench.replay.side import Side, counted_tokens
 from halfline.bench.replay.trace import Edit, Trace
 from halfline.bench.replay.typist import Pace
@@ -42,7 +42,7 @@ class _Echo:
 
     def ask(self, connection: Connection, keystroke: Keystroke, within_s: float | None) -> Answer:
         text = keystroke.prefix[-self._length :]
-        return Answer(text=text, ms=1.0, first_ms=1.0, prompt=text)
+        return Answer(text=text, ms=1.0, first_ms=1.0, reused_tokens=0, prompt=text)
 
     def explained(self, connection: Connection, keystroke: Keystroke, answer: Answer) -> Answer:
         return answer
@@ -106,7 +106,7 @@ def test_keystrokes_say_where_they_are_and_what_is_typed_next() -> None:
         ("b.rs", True, False, "y"),
         ("b.rs", True, False, ""),
     ]
-    assert replayed.outcomes[0].unknown_tokens == [2, 1, 1, 2, 2, 1]
+    assert replayed.outcomes[0].counted == [Counted(2, unknown) for unknown in (2, 1, 1, 2, 2, 1)]
     assert advanced == [6]
 
 

@@ -6,31 +6,32 @@ import pytest
 
 from halfline.bench.replay.dialects import Answer
 from halfline.bench.replay.report import full_record, groups, summary_record, tables
-from halfline.bench.replay.run import Asked, Outcome, Replayed
+from halfline.bench.replay.run import Asked, Counted, Outcome, Replayed
 from halfline.bench.replay.statistics import Percentiles, ratios, summarize
 from halfline.bench.replay.typist import Pace
 
 _NUM = 200
+_ONE = Counted(computed=1, unknown=1)
 
 
 def _asked(number: int, *, is_long: bool = False, typed: str = "abc") -> Asked:
     return Asked(0, "a.rs", number, number // 25, is_long, number == 0, typed)
 
 
-def _answer(ms: float | None, *, computed: int = 1, tier: str = "", text: str = "abx") -> Answer:
+def _answer(ms: float | None, *, tier: str = "", text: str = "abx") -> Answer:
     return Answer(
         text=text,
         ms=ms,
         first_ms=ms,
         prompt_tokens=10,
-        reused_tokens=10 - computed,
+        reused_tokens=9,
         generated_tokens=2,
         tier=tier,
     )
 
 
-def _outcome(name: str, answers: list[Answer], unknown: int | None = 1) -> Outcome:
-    return Outcome(name, answers, [unknown] * len(answers), cpu_s=2.0, total_tokens=6 * len(answers))
+def _outcome(name: str, answers: list[Answer], counted: Counted | None = _ONE) -> Outcome:
+    return Outcome(name, answers, [counted] * len(answers), cpu_s=2.0, total_tokens=6 * len(answers))
 
 
 def _replayed(outcomes: list[Outcome], pause_s: float | None = None) -> Replayed:
@@ -53,13 +54,13 @@ def test_an_answer_given_up_counts_as_long_as_the_pause_and_as_not_answered() ->
 
 
 def test_tokens_beyond_the_unknown_ones_leave_the_cold_start_out() -> None:
-    answers = [
-        _answer(1.0, computed=9 if i == 0 else 3, tier="typed" if i < 50 else "miss") for i in range(_NUM)
-    ]
-    outcome = _outcome("ours", answers, unknown=1)
+    answers = [_answer(1.0, tier="typed" if i < 50 else "miss") for i in range(_NUM)]
+    outcome = _outcome("ours", answers, Counted(computed=3, unknown=1))
+    outcome.counted[0] = Counted(computed=1000, unknown=1000)
     summary = summarize(_replayed([outcome]), outcome, range(_NUM))
     assert summary.tokens is not None
     assert summary.tokens.excess == Percentiles(2.0, 2.0, 2.0) and summary.tokens.num_cold == 1
+    assert summary.tokens.computed.p99 == 3.0
     assert summary.tiers == {"miss": 0.75, "typed": 0.25}
 
 
@@ -77,7 +78,7 @@ def test_worth_is_judged_where_the_user_typed_on_and_an_answer_came() -> None:
 
 
 def test_unknown_prompts_and_silent_servers_leave_their_numbers_out() -> None:
-    outcome = _outcome("theirs", [Answer(text="", ms=1.0, first_ms=None)] * _NUM, unknown=None)
+    outcome = _outcome("theirs", [Answer(text="", ms=1.0, first_ms=None)] * _NUM, None)
     summary = summarize(_replayed([outcome]), outcome, range(_NUM))
     assert summary.tokens is None
 
