@@ -29,6 +29,7 @@ from halfline.engine.options import EngineOptions
 from halfline.errors import BadSettings
 from halfline.pipeline.options import PipelineOptions
 from halfline.telemetry.options import TelemetryOptions
+from halfline.warmup.options import WarmupOptions
 
 PREFIX = "HALFLINE_"
 
@@ -76,6 +77,7 @@ class Settings(BaseSettings):
     api: ApiOptions = ApiOptions()
     engine: EngineOptions = EngineOptions()
     pipeline: PipelineOptions = PipelineOptions()
+    warmup: WarmupOptions = WarmupOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
 
     @model_validator(mode="before")

@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -20,7 +21,7 @@ from halfline.api.reply_stream import SUPERSEDED, ReplyStream
 from halfline.api.running import RunningCalls
 from halfline.api.serving import Loaded, Pipeline, Serving
 from halfline.api.tenants import tenant_of
-from halfline.request import Completion, Receipt
+from halfline.request import Completion, CompletionRequest, Document, Receipt, Tier
 from halfline.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Answering:
             options=self._options,
             loaded=loaded,
         )
-        call = await self._inline_or_not(body, read, arrival)
+        call = _from_source(await self._inline_or_not(body, read, arrival), request)
 
         def ended() -> None:
             self.running.left(call)
@@ -70,7 +71,7 @@ class Answering:
             ended()
         _check_whole(completions, loaded)
         receipts = [completion.receipt for completion in completions]
-        headers = {"X-Cache": "miss", **_costs(receipts)}
+        headers = {"X-Cache": _tier(receipts), **_costs(receipts)}
         if superseded(completions):
             headers[SUPERSEDED] = "1"
         return JSONResponse(call.reply.whole(completions), headers=headers)
@@ -86,6 +87,18 @@ class Answering:
             return read(body, context)
         async with self._reading:
             return await asyncio.to_thread(read, body, context)
+
+
+def _from_source(call: Call, request: Request) -> Call:
+    """Documents without a path are known by the machine they come from: no dialect tells more."""
+    source = "" if request.client is None else request.client.host
+    return replace(call, requests=tuple(_document_from(source, each) for each in call.requests))
+
+
+def _document_from(source: str, request: CompletionRequest) -> CompletionRequest:
+    if not isinstance(request.prompt, Document) or request.prompt.path is not None:
+        return request
+    return replace(request, prompt=replace(request.prompt, source=source))
 
 
 def superseded(completions: Sequence[Completion]) -> bool:
@@ -109,6 +122,12 @@ def _check_whole(completions: Sequence[Completion], loaded: Loaded) -> None:
     """Raises EngineFailed when a choice was lost on the way: half an answer must not look like a whole one."""
     if any(choice.finish_reason == "failed" for completion in completions for choice in completion.choices):
         raise loaded.engine_failed()
+
+
+def _tier(receipts: Sequence[Receipt]) -> Tier:
+    """Of the whole reply: `miss` as soon as anything was computed."""
+    tiers = {receipt.tier for receipt in receipts}
+    return tiers.pop() if len(tiers) == 1 and "continued" not in tiers else "miss"
 
 
 def _costs(receipts: Sequence[Receipt]) -> dict[str, str]:

@@ -53,6 +53,8 @@ class ReplyStream(Response):
             raise
         # What clients of streams are told here is the time to the first text: the rest is not known yet.
         self.headers["OpenAI-Processing-Ms"] = str(round((time.perf_counter() - asked_at) * 1e3))
+        if len(self._call.requests) == 1 and self._first[1].tier != "continued":
+            self.headers["X-Cache"] = self._first[1].tier
         if self._first[1].finish_reason == "superseded":
             self.headers[SUPERSEDED] = "1"
 

@@ -13,7 +13,7 @@ from halfline.api.chat_template import ChatTemplate
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
 from halfline.telemetry.log import fields
-from halfline.telemetry.metrics import EngineState, Metrics
+from halfline.telemetry.metrics import AheadState, EngineState, Metrics
 from halfline.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Loaded:
     """Everything that exists once the model is in memory.
 
     `failure` is what ended the engine, None while it lives. `close` frees threads and
-    memory.
+    memory. `ahead_state` counts what is computed ahead of keystrokes; None: nothing is.
     """
 
     pipeline: Pipeline
@@ -66,6 +66,7 @@ class Loaded:
     engine_state: Callable[[], EngineState]
     failure: Callable[[], BaseException | None]
     close: Callable[[], None]
+    ahead_state: Callable[[], AheadState] | None = None
 
     def engine_failed(self) -> EngineFailed:
         """The error to raise for work that the engine lost."""
@@ -93,6 +94,8 @@ class Serving:
             self._load_failure = error
         else:
             self._metrics.watch(self._loaded.engine_state)
+            if self._loaded.ahead_state is not None:
+                self._metrics.watch_ahead(self._loaded.ahead_state)
 
     @property
     def loaded(self) -> Loaded:

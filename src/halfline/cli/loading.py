@@ -18,6 +18,7 @@ from halfline.model.tensor_shapes import required_shapes
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.settings import Settings
 from halfline.text.infill import find_infill_format
+from halfline.warmup.ahead import AheadOfKeystrokes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     )
     ready = Ready(
         loaded=Loaded(
-            pipeline=pipeline,
+            pipeline=AheadOfKeystrokes(pipeline, pipeline.foresight, settings.warmup),
             model=model,
             tokenizer=tokenizer,
             chat=ChatTemplate(tokenizer, parts.chat_template or CHATML),
@@ -65,6 +66,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
             failure=lambda: engine.failure,
             # Whoever wanted to finish has had the server's grace period.
             close=lambda: engine.close(0.0),
+            ahead_state=lambda: pipeline.suggestions,
         ),
         pipeline=pipeline,
         kernels=executor.isa,

@@ -47,16 +47,17 @@ class CompletionPipeline:
         self._options = options
         self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
         self._works = Works(engine, tokenizer, spellings, spec.name)
-        self._suggestions = Suggestions(spellings.of)
-        self._typed_through = TypedThrough(engine, self._suggestions)
+        self.suggestions = Suggestions(spellings.of)
+        self._typed_through = TypedThrough(engine, self.suggestions)
         self._receipts = Receipts(options.kept_receipts)
         self._followers = Followers()
         self._late_work = LateWork()
         self.foresight = PipelineForesight(
             engine,
+            self._followers,
             self._prompts,
             self._works,
-            self._suggestions,
+            self.suggestions,
             self._typed_through,
             tokenizer,
             spellings,

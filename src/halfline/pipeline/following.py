@@ -24,6 +24,11 @@ class Followers:
         self._by_identity: dict[Identity, Follower] = {}
         self._shared: dict[Hashable, _Shared] = {}
 
+    @property
+    def num_waiting(self) -> int:
+        """Requests whose answers have not ended."""
+        return sum(not follower.answers.ended for follower in self._by_id.values())
+
     def follow(
         self, request: CompletionRequest, question: Hashable | None, begin: Callable[[], Begun]
     ) -> "Follower":

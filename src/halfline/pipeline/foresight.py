@@ -13,6 +13,7 @@ from typing import Protocol
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.errors import NotNow
+from halfline.pipeline.following import Followers
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import postprocessing
 from halfline.pipeline.prompt import PromptBuilder
@@ -39,17 +40,17 @@ class Errand:
 
     def __init__(self) -> None:
         self._generation: Generation | None = None
-        self._called_off = False
+        self.called_off = False
 
     def call_off(self) -> None:
         """Before this returns the engine has been told, so whoever submits next finds what was computed."""
-        self._called_off = True
+        self.called_off = True
         if self._generation is not None:
             self._generation.cancel()
 
     def carry(self, generation: Generation) -> None:
         self._generation = generation
-        if self._called_off:
+        if self.called_off:
             generation.cancel()
 
 
@@ -60,13 +61,13 @@ class Foresight(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether anything else is being computed."""
+        """Whether somebody waits for an answer."""
 
     async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
         """How the text may go on at the request's cursor, the likeliest first; several may begin alike."""
 
-    async def look_ahead(self, guesses: Sequence[CompletionRequest], errand: Errand) -> None:
-        """Have the answers of all guesses known, as one batch."""
+    async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
+        """Have the answers known of the first `most` guesses of which something is missing, as one batch."""
 
 
 class PipelineForesight:
@@ -75,6 +76,7 @@ class PipelineForesight:
     def __init__(
         self,
         engine: EngineHandle,
+        followers: Followers,
         prompts: PromptBuilder,
         works: Works,
         suggestions: Suggestions,
@@ -84,6 +86,7 @@ class PipelineForesight:
         options: PipelineOptions,
     ) -> None:
         self._engine = engine
+        self._followers = followers
         self._prompts = prompts
         self._works = works
         self._suggestions = suggestions
@@ -94,8 +97,7 @@ class PipelineForesight:
 
     @property
     def busy(self) -> bool:
-        stats = self._engine.stats()
-        return stats.num_running + stats.num_waiting > 0
+        return self._followers.num_waiting > 0
 
     async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
         if not self._remembers(request):
@@ -125,14 +127,15 @@ class PipelineForesight:
             generation.cancel()
         return []
 
-    async def look_ahead(self, guesses: Sequence[CompletionRequest], errand: Errand) -> None:
+    async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         asked = []
-        for guess in guesses:
-            if self._remembers(guess):
-                asked.append(await self._asked(guess))
-                await asyncio.sleep(0)  # a keystroke does not wait for all these prompts
+        for guess in filter(self._remembers, guesses):
+            if errand.called_off:
+                return
+            asked.append(await self._asked(guess))
+            await asyncio.sleep(0)  # a keystroke does not wait for all these prompts
         try:
-            generation = self._typed_through.look_ahead(asked)
+            generation = self._typed_through.look_ahead(asked, most)
         except NotNow:
             return
         if generation is None:

@@ -55,14 +55,14 @@ class TypedThrough:
         answer = ContinuedAnswer(Progress(0, beginning.piece), num_known, rest)
         return Begun(answer, "continued", num_known)
 
-    def look_ahead(self, guesses: Sequence[Greedy]) -> Generation | None:
-        """Compute what is missing of them, as one batch. None: nothing is.
+    def look_ahead(self, guesses: Sequence[Greedy], most: int | None = None) -> Generation | None:
+        """Compute the first `most` guesses of which something is missing, as one batch; None: of none is.
 
         Raises what `EngineHandle.submit` raises.
         """
         different = {guess.state: guess for guess in reversed(guesses)}
         beginnings = [self._beginning(guess, ahead=True) for guess in reversed(different.values())]
-        missing = [each for each in beginnings if each.finish_reason is None]
+        missing = [each for each in beginnings if each.finish_reason is None][:most]
         return self._compute(missing) if missing else None
 
     def _compute(self, beginnings: Sequence["_Beginning"]) -> Generation:

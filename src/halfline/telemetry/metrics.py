@@ -79,6 +79,18 @@ class EngineState(Protocol):
         """Back from the disk."""
 
 
+class AheadState(Protocol):
+    """What was computed for keystrokes that had not come yet."""
+
+    @property
+    def num_computed_ahead(self) -> int:
+        """Tokens."""
+
+    @property
+    def num_used_ahead(self) -> int:
+        """Those of them that somebody asked for later."""
+
+
 class Metrics:
     """Counts requests and completions, and shows the engine once `watch` was told where to look."""
 
@@ -94,6 +106,23 @@ class Metrics:
         self._coalesced = Counter(
             "halfline_coalesced",
             "Requests answered by the generation of another that asked the same at the same time.",
+            registry=self.registry,
+        )
+        self._answers = Counter(
+            "halfline_answers",
+            "Requests answered, by where the answer came from: computed (miss), predicted before and so known as a"
+            " whole (typed), or known in its beginning (continued).",
+            ("tier",),
+            registry=self.registry,
+        )
+        self._known_tokens = Counter(
+            "halfline_known_tokens",
+            "Generated tokens that were known before they were asked for.",
+            registry=self.registry,
+        )
+        self._unshown_tokens = Counter(
+            "halfline_unshown_tokens",
+            "Tokens generated for a request that are no part of its answer: cut off, or behind its end.",
             registry=self.registry,
         )
         self._tokens = Counter(
@@ -117,6 +146,9 @@ class Metrics:
             self._coalesced.inc()
         for reason in receipt.finish_reasons:
             self._completions.labels(reason).inc()
+        self._answers.labels(receipt.tier).inc()
+        self._known_tokens.inc(receipt.num_known_tokens)
+        self._unshown_tokens.inc(receipt.num_unshown_tokens)
         self._tokens.labels("reused").inc(receipt.num_reused_tokens)
         self._tokens.labels("computed").inc(receipt.num_computed_tokens)
         self._tokens.labels("generated").inc(receipt.num_generated_tokens)
@@ -128,6 +160,10 @@ class Metrics:
         """Show what `state` returns at each scrape from now on."""
         self.registry.register(_EngineCollector(state))
 
+    def watch_ahead(self, state: Callable[[], AheadState]) -> None:
+        """As `watch`, for what is computed ahead of keystrokes."""
+        self.registry.register(_AheadCollector(state))
+
     def exposition(self) -> bytes:
         """Everything in Prometheus's text format, served with `CONTENT_TYPE`."""
         return generate_latest(self.registry)
@@ -136,6 +172,22 @@ class Metrics:
         return Histogram(
             f"halfline_{what}_seconds", meaning, labels, buckets=_BUCKETS, registry=self.registry
         )
+
+
+class _AheadCollector(Collector):
+    def __init__(self, state: Callable[[], AheadState]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        state = self._state()
+        tokens = CounterMetricFamily(
+            "halfline_ahead_tokens",
+            "Tokens computed for keystrokes that had not come yet, and those of them that were asked for later.",
+            labels=("kind",),
+        )
+        tokens.add_metric(("computed",), state.num_computed_ahead)
+        tokens.add_metric(("used",), state.num_used_ahead)
+        yield tokens
 
 
 class _EngineCollector(Collector):

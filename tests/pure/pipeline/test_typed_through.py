@@ -211,14 +211,14 @@ def test_guesses_are_computed_as_one_batch_and_known_when_somebody_comes() -> No
         await pipeline.complete(at_cursor(1, "def f"))
         executor.rows.clear()
         guesses = [at_cursor(2, "def f" + each) for each in "abca"]
-        await pipeline.foresight.look_ahead(guesses, Errand())
+        await pipeline.foresight.look_ahead(guesses, 8, Errand())
         assert len(executor.rows) == 2 + 8, "all in the same steps"
         assert max(executor.rows[2:]) <= 4, "one row for each different guess"
         executor.rows.clear()
         for each in "abc":
             answer = await pipeline.complete(at_cursor(3, "def f" + each))
             assert answer.receipt.tier == "typed"
-        await pipeline.foresight.look_ahead(guesses, Errand())
+        await pipeline.foresight.look_ahead(guesses, 8, Errand())
         assert executor.rows == []
         assert pipeline.receipt("r2") is None, "nobody asked"
 

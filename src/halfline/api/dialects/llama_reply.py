@@ -183,7 +183,7 @@ def _ended(choice: Choice) -> _Ending:
 def _stop_type(reason: FinishReason, receipt: Receipt, stops: Sequence[str]) -> tuple[str, str]:
     """`stop_type` and `stopping_word`. The word is told where only one was given."""
     match reason:
-        case "length" | "superseded":
+        case "length" | "superseded" | "deadline":
             return "limit", ""
         case "stop" if {"min_indent", "line_time"} & receipt.cut_characters.keys():
             return "limit", ""

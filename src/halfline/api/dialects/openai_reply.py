@@ -3,8 +3,8 @@
 Choices of several prompts are numbered prompt-major: prompt p's choice c is p * n + c. `text_offset` counts
 characters from the start of the choice's own text, an echoed prompt included.
 
-A superseded choice says `length`, which to every client means that the text might go on; the object, and in a stream
-the choice's last event, has `"superseded": true` beside.
+A superseded choice, and one whose time was up, says `length`, which to every client means that the text might go on.
+Where it was superseded the object, and in a stream the choice's last event, has `"superseded": true` beside.
 """
 
 import math
@@ -114,7 +114,7 @@ def _choice_object(index: int, choice: Choice, shows_logprobs: bool) -> dict[str
 
 def shown(reason: FinishReason | None) -> str | None:
     """The reason as clients of OpenAI's know it."""
-    return "length" if reason == "superseded" else reason
+    return "length" if reason in ("superseded", "deadline") else reason
 
 
 def _logprobs_object(tokens: Sequence[TokenLogprob]) -> Mapping[str, object]:
