@@ -1,6 +1,7 @@
 """What is done to one request's answer between the model and the editor: which filters, which rewrites.
 
-The one place that knows all rules and their order. Equal `Postprocessing` makes of equal tokens equal text.
+The one place that knows all rules and their order. Equal `Postprocessing` makes of equal tokens equal text, unless
+time is one of its bounds.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from halfline.pipeline.postprocess.confidence import Confidence
 from halfline.pipeline.postprocess.extent import extent
 from halfline.pipeline.postprocess.following_lines import FollowingLines
 from halfline.pipeline.postprocess.indentation import Indentation
+from halfline.pipeline.postprocess.line_time import LineTime
+from halfline.pipeline.postprocess.min_indent import MinIndent
 from halfline.pipeline.postprocess.newlines import Newlines
 from halfline.pipeline.postprocess.repetition import Repetition
 from halfline.pipeline.postprocess.scope import Scope
@@ -20,7 +23,7 @@ from halfline.pipeline.postprocess.single_line import SingleLine
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
 from halfline.pipeline.postprocess.surroundings import Surroundings, surroundings
 from halfline.pipeline.postprocess.trailing_blanks import TrailingBlanks
-from halfline.request import CompletionRequest, Document, SamplingParams
+from halfline.request import Bounds, CompletionRequest, Document, SamplingParams
 from halfline.sampling.reader import Detokenizer, Reader, TextFilter
 from halfline.sampling.stop import StopStrings
 from halfline.sampling.written import TextRewrite
@@ -35,6 +38,7 @@ class Postprocessing:
     stop: tuple[str, ...]
     around: Surroundings | None
     min_confidence: float
+    bounds: Bounds
 
     def params(self, params: SamplingParams) -> SamplingParams:
         """With the log-probabilities that the rules need."""
@@ -49,6 +53,10 @@ class Postprocessing:
         if self.around is not None:
             filters += editor_filters(self.around)
             rewrites = editor_rewrites(self.around)
+        if self.bounds.min_indent:
+            filters.append(MinIndent(self.bounds.min_indent))
+        if self.bounds.line_time_ms is not None:
+            filters.append(LineTime(self.bounds.line_time_ms))
         judge = Confidence(self.min_confidence) if self.min_confidence > 0.0 else None
         return Reader(detokenizer, filters, judge, rewrites, forced_text)
 
@@ -58,7 +66,7 @@ def postprocessing(request: CompletionRequest, options: PipelineOptions) -> Post
     wanted = options.postprocess if request.postprocess is None else request.postprocess
     confidence = options.min_confidence if request.min_confidence is None else request.min_confidence
     around = surroundings(request.prompt) if wanted and isinstance(request.prompt, Document) else None
-    return Postprocessing(request.params.stop, around, confidence)
+    return Postprocessing(request.params.stop, around, confidence, request.bounds)
 
 
 def editor_filters(around: Surroundings) -> list[TextFilter]:
