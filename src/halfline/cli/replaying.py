@@ -158,8 +158,8 @@ def check_equality(arguments: ReplayArguments) -> None:
         raise typer.Exit(1)
 
 
-PLAIN = {"engine.speculation": "off"}
-"""Settings with which nothing is guessed, kept or done ahead, by dotted name."""
+PLAIN = {"engine.speculation": "off", "pipeline.suggestions": "off", "warmup.share": "0"}
+"""Settings with which nothing is guessed, remembered or done ahead, by dotted name."""
 
 
 def _print_differences(found: Sequence[Difference], num_keystrokes: int) -> None:
