@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from halfline.context.documents import DocumentKey, Documents, Middle, OpenDocument
 from halfline.context.layout import Layout, LayoutSizes
-from halfline.context.line_grid import LineGrid, check_encodable
+from halfline.context.line_grid import LineGrid
 from halfline.context.sticky_suffix import StickySuffix, encode_suffix
-from halfline.document.encoded_text import EncodedText, TextEncoder
+from halfline.document.encoded_text import EncodedText, TextEncoder, check_encodable
 from halfline.document.healing_point import HealingPoint, healing_point
 from halfline.request import Document
 from halfline.text.infill import NO_FRAME, InfillFormat, InfillOrder, frame

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from halfline.document.encoded_text import EncodedText, TextEncoder, common_length
+from halfline.document.encoded_text import EncodedText, TextEncoder, check_encodable, common_length
 
 Reason = Literal["whole", "kept", "returned", "fresh", "full"]
 """Everything before the cursor, and it is short · the latest anchor · an older one · a new one, as none was near · a
@@ -93,6 +93,7 @@ class Layout:
         full = False
         best = min(self._candidates(near, first == 0), key=_cost, default=None)
         if best is not None:
+            check_encodable(near[best.place :], first + best.place)
             encoded = self._encoder.change(best.window, near[best.place :])
             num_new = _num_behind(encoded, best.num_common)
             full = len(encoded) > self._sizes.max_tokens
@@ -100,25 +101,29 @@ class Layout:
                 reason: Reason = "kept" if best.window is self._windows[-1] else "returned"
                 self._remember(best, encoded)
                 return Placement(encoded, first + best.place, reason, num_new)
-        place, encoded = self._fresh(near, first == 0)
+        place, encoded = self._fresh(near, first)
         self._add(encoded)
         reason = "full" if full else "whole" if first + place == 0 else "fresh"
         return Placement(encoded, first + place, reason, len(encoded))
 
     def _candidates(self, near: str, from_start: bool) -> Iterator[_Candidate]:
         """Where remembered windows would begin now. `near` begins at the document's start, or not."""
-        least = _CHARACTERS * self._sizes.least_tokens
         for window in reversed(self._windows):
             for place in _places(window.text[:_HEAD_CHARACTERS], near, from_start):
-                if len(near) - place >= least or (place == 0 and from_start):
+                if (place == 0 and from_start) or self._enough(window, len(near) - place):
                     num_common = common_length(window.text, near[place : place + len(window.text)])
                     yield _Candidate(window, place, num_common, len(near) - place - num_common)
 
-    def _fresh(self, near: str, from_start: bool) -> tuple[int, EncodedText]:
-        """A window of at most `fresh_tokens` and where it begins: at a line, if it can."""
+    def _enough(self, window: EncodedText, num_characters: int) -> bool:
+        """Whether so many characters of the window, or of one like it, have `least_tokens` tokens."""
+        return len(window) * num_characters >= self._sizes.least_tokens * len(window.text)
+
+    def _fresh(self, near: str, offset: int) -> tuple[int, EncodedText]:
+        """A window of at most `fresh_tokens` and where it begins: at a line, if it can. `near` begins at `offset`."""
         first = max(0, len(near) - 2 * _CHARACTERS * self._sizes.fresh_tokens)
+        check_encodable(near[first:], offset + first)
         encoded = self._encoder.encode(near[first:])
-        if first == 0 and from_start and len(encoded) <= self._sizes.fresh_tokens:
+        if offset + first == 0 and len(encoded) <= self._sizes.fresh_tokens:
             return 0, encoded
         start = self._start(encoded)
         return first + start, self._encoder.encode(encoded.text[start:])

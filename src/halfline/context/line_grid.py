@@ -13,7 +13,7 @@ leave the window half empty.
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from halfline.errors import UnencodableText
+from halfline.document.encoded_text import check_encodable
 from halfline.text.tokenizer import Tokenizer
 
 MAX_TOKEN_CHARACTERS = (
@@ -75,11 +75,3 @@ def _line_starts(prefix: str, num_lines: int, grid: int, floor: int) -> Iterator
 def _multiples(length: int, step: int, floor: int) -> Iterator[int]:
     """Multiples of `step` up to `length`, latest first, none before `floor`."""
     return iter(range(length - length % step, floor - 1, -step))
-
-
-def check_encodable(text: str, offset: int) -> None:
-    """Raise UnencodableText for a lone surrogate; `offset` is where `text` begins in the document."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UnencodableText(offset + error.start) from None

@@ -50,11 +50,21 @@ def encode_suffix(tokenizer: Tokenizer, suffix: str, max_tokens: int) -> tuple[i
 
 
 def nearly_same(before: Sequence[int], now: Sequence[int]) -> bool:
-    """Whether they begin with the same token and at most a tenth of their heads differs."""
-    a, b = before[:_HEAD_TOKENS], now[:_HEAD_TOKENS]
-    if not a or not b or a[0] != b[0]:
-        return not a and not b
-    length = min(len(a), len(b))
-    num_first = next((i for i in range(length) if a[i] != b[i]), length)
-    num_last = next((i for i in range(length - num_first) if a[-1 - i] != b[-1 - i]), length - num_first)
-    return 10 * (max(len(a), len(b)) - num_first - num_last) <= max(len(a), len(b))
+    """Whether they begin with the same token, and the first of them have one place where they differ, by a tenth."""
+    if not before or not now or before[0] != now[0]:
+        return not before and not now
+    head = before[:_HEAD_TOKENS]
+    length = min(len(head), len(now))
+    alike = next((i for i in range(length) if head[i] != now[i]), length)
+    most = len(head) // 10
+    return any(
+        _goes_on(head[alike + removed :], now[alike + added :])
+        for removed in range(min(most, len(head) - alike) + 1)
+        for added in range(min(most, len(now) - alike) + 1)
+    )
+
+
+def _goes_on(rest: Sequence[int], now: Sequence[int]) -> bool:
+    """Whether the rest of the head is there, or, where less is known of what is there now, none of it contradicts."""
+    length = min(len(rest), len(now))
+    return rest[:length] == now[:length] and len(rest) - length <= len(rest) // 10

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from halfline.errors import UnencodableText
 from halfline.text.tokenizer import Tokenizer
 
 
@@ -89,6 +90,14 @@ class TextEncoder:
         spelt = self._tokenizer.token_bytes
         lengths = (len(spelt(token_id)) for token_id in token_ids)
         return _array(accumulate(lengths, initial=start))[1:]
+
+
+def check_encodable(text: str, offset: int) -> None:
+    """Raise UnencodableText for a lone surrogate; `offset` is where `text` begins in the document."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnencodableText(offset + error.start) from None
 
 
 def _array(values: Iterable[int]) -> "array[int]":
