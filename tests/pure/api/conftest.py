@@ -78,6 +78,9 @@ class FakePipeline:
                     raise self.sheds
                 if self.fails:
                     break
+            if request.max_tokens == 0:
+                for index in range(request.num_choices):
+                    yield ChoiceDelta(index, "", finish_reason=self._finish(request))
             finished = True
         finally:
             if not finished:

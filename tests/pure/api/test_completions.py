@@ -82,8 +82,8 @@ async def test_best_of_returns_the_choices_with_the_best_mean_logprob(on_stage) 
 @pytest.mark.parametrize(
     ("body", "document"),
     [
-        ({"suffix": "after"}, Document("before", "after", None)),
-        ({"suffix": ""}, Document("before", "", None)),
+        ({"suffix": "after"}, Document("before", "after", source="127.0.0.1")),
+        ({"suffix": ""}, Document("before", "", source="127.0.0.1")),
         ({"metadata": {"path": "a/b.py", "more": [1]}}, Document("before", "", "a/b.py")),
         ({"suffix": "after", "metadata": {"path": "b.py"}}, Document("before", "after", "b.py")),
     ],
