@@ -23,8 +23,30 @@ Priority = Literal["interactive", "batch", "idle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How temperature and top-k change from token to token (sampling/schedules.py), `by` the number of tokens before or
+    the entropy of each. Raises BadRequest naming the field for a value outside its range.
+    """
+
+    by: Literal["step", "entropy"] = "step"
+    base_temp: float = 0.8
+    min_temp: float = 0.1
+    k_min: int = 20
+    k_max: int = 100
+    decay_rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require("min_temp", self.min_temp, 0.01, 100.0)
+        _require("base_temp", self.base_temp, self.min_temp, 100.0)
+        _require("k_min", self.k_min, 1, 2**31 - 1)
+        _require("k_max", self.k_max, self.k_min, 2**31 - 1)
+        _require("decay_rate", self.decay_rate, 0.0, 100.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How the next token is chosen. The defaults are greedy and neutral.
+    """How the next token is chosen. The defaults are greedy and neutral. A `schedule` takes the place of `temperature`
+    and `top_k`.
 
     `temperature` 0 is greedy. `top_k` 0, `top_p` 1, `min_p` 0, `repetition_penalty` 1 and the other
     two penalties 0 switch each filter off. `logprobs` asks for that many alternatives beside the chosen
@@ -45,6 +67,7 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         _require("temperature", self.temperature, 0.0, 100.0)
@@ -65,7 +88,7 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
-        return self.temperature == 0.0
+        return self.temperature == 0.0 and self.schedule is None
 
 
 def _require(name: str, value: float, low: float, high: float) -> None:

@@ -10,13 +10,14 @@ a vocabulary in interpreted arrays costs a tenth of a decode step, a hundred log
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfline.request import SamplingParams
+from halfline.request import SamplingParams, Schedule
 from halfline.sampling.draw import draw, draw_from_top, largest, num_top_wanted
+from halfline.sampling.schedules import AdaptiveSamplingScheduler, entropy_bits
 from halfline.sampling.top_row import TopRow
 
 Row = NDArray[np.float32]  # [vocab]
@@ -45,6 +46,9 @@ class Sampler:
         self._params = params
         self._random = np.random.Generator(np.random.PCG64(_seed(params.seed, stream)))
         self._penalties = _Penalties(params, prompt_ids) if _has_penalties(params) else None
+        self._schedule = None if params.schedule is None else _scheduler(params.schedule)
+        self._widest = params if params.schedule is None else replace(params, top_k=params.schedule.k_max)
+        self._num_tokens = 0  # behind the prompt
         self._bias_ids = np.fromiter(params.logit_bias.keys(), np.int64)
         self._biases = np.fromiter(params.logit_bias.values(), np.float32)
 
@@ -53,7 +57,7 @@ class Sampler:
         """How many of each row's largest logits `sample` has a use for."""
         chooses = 0
         if not self._changes:
-            chooses = 1 if self._params.greedy else num_top_wanted(self._params)
+            chooses = 1 if self._params.greedy else num_top_wanted(self._widest)
         return max(chooses, num_top_scored(self._params.logprobs))
 
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
@@ -63,6 +67,7 @@ class Sampler:
         Raises FloatingPointError when the logits hold no finite maximum.
         """
         token_id = self._choose(logits, top)
+        self._num_tokens += 1
         if self._penalties is not None:
             self._penalties.count(token_id)
         if self._params.logprobs is None:
@@ -71,6 +76,7 @@ class Sampler:
 
     def follow(self, token_id: int) -> None:
         """The token comes next, without having been sampled: it was known."""
+        self._num_tokens += 1
         if self._penalties is not None:
             self._penalties.count(token_id)
 
@@ -79,9 +85,10 @@ class Sampler:
             return self._choose_from(self._changed(logits))
         if self._params.greedy:
             return int(top.ids[0])
+        params = self._scheduled(logits)
         uniform = float(self._random.random())
-        drawn = draw_from_top(top, self._params, uniform)
-        return draw(logits, self._params, uniform) if drawn is None else drawn
+        drawn = draw_from_top(top, params, uniform)
+        return draw(logits, params, uniform) if drawn is None else drawn
 
     def _choose_from(self, logits: Row) -> int:
         token_id = int(logits.argmax())  # ties go to the lowest id, NaN goes to the top
@@ -89,7 +96,17 @@ class Sampler:
             raise FloatingPointError(f"the largest logit is {logits[token_id]}")
         if self._params.greedy:
             return token_id
-        return draw(logits, self._params, float(self._random.random()))
+        return draw(logits, self._scheduled(logits), float(self._random.random()))
+
+    def _scheduled(self, logits: Row) -> SamplingParams:
+        """The parameters of the next token, which is chosen from those logits."""
+        if self._schedule is None or self._params.schedule is None:
+            return self._params
+        if self._params.schedule.by == "step":
+            temperature, top_k = self._schedule.at_step(self._num_tokens)
+        else:
+            temperature, top_k = self._schedule.at_entropy(entropy_bits(logits))
+        return replace(self._params, temperature=temperature, top_k=top_k)
 
     @property
     def _changes(self) -> bool:
@@ -160,6 +177,12 @@ def _score_whole(logits: Row, token_id: int, num_top: int) -> Scored:
         token_id,
         float(values[token_id]) - log_total,
         tuple((int(i), float(values[i]) - log_total) for i in top),
+    )
+
+
+def _scheduler(schedule: Schedule) -> AdaptiveSamplingScheduler:
+    return AdaptiveSamplingScheduler(
+        schedule.base_temp, schedule.min_temp, schedule.k_min, schedule.k_max, schedule.decay_rate
     )
 
 
