@@ -5,10 +5,7 @@ Knows the server's HTTP dialect and command line, not what is compared. README.m
 
 import os
 import re
-import socket
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-START_SECONDS = 120
+from halfline.bench.peers.server_process import ServerProcess
 
 
 class LlamaServer:
@@ -25,58 +22,20 @@ class LlamaServer:
     def __init__(
         self, binary: Path, model: Path, *, threads: int, context: int, arguments: Sequence[str] = ()
     ) -> None:
-        self._command = [str(binary), "-m", str(model), "-t", str(threads), "-c", str(context)]
-        self._command += ["-np", "1", "--host", "127.0.0.1", *arguments]
+        command = [str(binary), "-m", str(model), "-t", str(threads), "-c", str(context)]
+        command += ["-np", "1", "--host", "127.0.0.1", "--port", "{port}", *arguments]
         # A build from the package keeps its libraries beside its programs.
         paths = [str(binary.parent), os.environ.get("LD_LIBRARY_PATH", "")]
-        self._environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}
-        self._log = tempfile.TemporaryFile()
+        self._process = ServerProcess(
+            "llama-server", command, {"LD_LIBRARY_PATH": ":".join(filter(None, paths))}
+        )
 
     def __enter__(self) -> httpx.Client:
-        port = _free_port()
-        self._process = subprocess.Popen(
-            [*self._command, "--port", str(port)],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env=self._environment,
-        )
-        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
-        try:
-            self._wait_until_ready(client)
-        except BaseException:
-            self._stop()
-            raise
-        return client
+        port = self._process.__enter__().port
+        return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
 
     def __exit__(self, *failure: object) -> None:
-        self._stop()
-
-    def _wait_until_ready(self, client: httpx.Client) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise RuntimeError(
-                    f"llama-server ended with {self._process.returncode}:\n{self._last_lines()}"
-                )
-            try:
-                if client.get("/health").status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise TimeoutError(f"llama-server was not ready in {START_SECONDS} s:\n{self._last_lines()}")
-
-    def _last_lines(self) -> str:
-        self._log.seek(0)
-        return "\n".join(self._log.read().decode(errors="replace").splitlines()[-10:])
-
-    def _stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.__exit__(*failure)
 
 
 class ServerLogits:
@@ -130,10 +89,3 @@ def version(binary: Path) -> str:
         [str(binary), "--version"], capture_output=True, text=True, env=environment, check=True
     )
     return next(line for line in (said.stderr + said.stdout).splitlines() if line.startswith("version"))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
