@@ -1,6 +1,10 @@
 """What the HTTP server accepts, and what it assumes when a client leaves a field out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from halfline.errors import BadRequest
+from halfline.sampling.profiles import DEFAULT_PROFILE, Profile, find_profile
 
 _DAY_S = 86_400
 
@@ -12,23 +16,26 @@ class ApiOptions:
     max_body_bytes: int = 8 * 1024 * 1024
     """Largest request body in bytes; a larger one is answered with 413 before it is read."""
 
+    header_timeout_s: float = 30.0
+    """Seconds in which a request's head has to come, from the connection or its first byte on; a connection that is
+    slower is closed with 408."""
+
     body_timeout_s: float = 30.0
     """Seconds in which a request's body has to come; a slower one is answered with 408."""
 
     max_choices: int = 128
     """Most choices one request may ask for: prompts times `n` (or `best_of`)."""
 
-    default_max_tokens: int = 16
-    """New tokens for a raw prompt whose request says no `max_tokens`."""
+    profile: str = DEFAULT_PROFILE
+    """Where fields come from that a request leaves out and that names no `profile` itself: `low-latency` (up to 128 new
+    tokens, always the likeliest), `high-quality` (up to 512, drawn at temperature 0.7), or one of your own."""
 
-    editor_max_tokens: int = 64
-    """New tokens for a document with a cursor whose request says no `max_tokens`."""
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    """Your own profiles by name, each a table such as `[api.profiles.bold]` of `temperature`, `max_new_tokens`,
+    `do_sample`, `top_k`, `top_p`, `min_p` and a table `schedule`."""
 
     chat_max_tokens: int = 1024
     """New tokens for a chat whose request says no `max_tokens`; as many as there is room for, where that is less."""
-
-    default_temperature: float = 0.0
-    """Temperature of requests that say none. OpenAI's own default is 1.0; code is better served greedily."""
 
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call this server, such as `https://ide.example.com`; none by default."""
@@ -40,14 +47,19 @@ class ApiOptions:
         for name in ("max_body_bytes", "max_choices"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
-        for name in ("default_max_tokens", "editor_max_tokens", "chat_max_tokens", "grace_s"):
+        for name in ("chat_max_tokens", "grace_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 0")
-        if not self.body_timeout_s > 0.0:
-            raise ValueError(f"body_timeout_s is {self.body_timeout_s}, it must be more than 0")
+        for name in ("header_timeout_s", "body_timeout_s"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} is {getattr(self, name)}, it must be more than 0")
         if self.grace_s > _DAY_S:
             raise ValueError(f"grace_s is {self.grace_s}, it must be at most {_DAY_S}")
-        if not 0.0 <= self.default_temperature <= 100.0:
-            raise ValueError(
-                f"default_temperature is {self.default_temperature}, it must be between 0 and 100"
-            )
+        try:
+            self.find_profile(None)
+        except BadRequest as error:
+            raise ValueError(str(error)) from error
+
+    def find_profile(self, name: str | None) -> Profile:
+        """None: the server's own choice. Raises BadRequest for an unknown one."""
+        return find_profile(name, self.profile, self.profiles)

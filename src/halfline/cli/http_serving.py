@@ -33,7 +33,7 @@ def serve_http(settings: Settings, listener: socket.socket, parts: "Future[Model
         return ready.loaded
 
     live = LiveRequests()
-    server = Server(create_app(load, settings.api, live), live, settings.api.grace_s)
+    server = Server(create_app(load, settings.api, live), live, settings.api)
     listen(listener)
     server.run(sockets=[listener])
     if failures:

@@ -9,6 +9,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from halfline.api.live import LiveRequests
+from halfline.api.options import ApiOptions
+from halfline.api.request_head import protocol_with_head_timeout
 
 # Editors keep one connection and pause for minutes; opening a new one costs a keystroke's patience.
 _KEEP_ALIVE_S = 120
@@ -18,26 +20,27 @@ _LAST_WORDS_S = 5
 
 
 class Server(uvicorn.Server):
-    """Ends at SIGINT or SIGTERM: no new connections, running requests get `grace_s`, then their last event.
+    """Ends at SIGINT or SIGTERM: no new connections, running requests get `options.grace_s`, then their last event.
 
     Then `run` returns. The second signal finds the system's own handler and ends the process at once.
     """
 
-    def __init__(self, app: FastAPI, live: LiveRequests, grace_s: float) -> None:
+    def __init__(self, app: FastAPI, live: LiveRequests, options: ApiOptions) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=protocol_with_head_timeout(options.header_timeout_s),
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 lifespan="on",
                 ws="none",
                 timeout_keep_alive=_KEEP_ALIVE_S,
-                timeout_graceful_shutdown=round(grace_s) + _LAST_WORDS_S,
+                timeout_graceful_shutdown=round(options.grace_s) + _LAST_WORDS_S,
             )
         )
         self._live = live
-        self._grace_s = grace_s
+        self._grace_s = options.grace_s
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Uvicorn's own would raise the signal again at the end, and we promise exit code 0."""

@@ -5,6 +5,16 @@ from typing import Annotated
 
 import typer
 
-DataDir = Annotated[Path | None, typer.Option(help="Where models lie.")]
 
-SettingsFile = Annotated[Path | None, typer.Option(help="A TOML file, see docs/settings.md.")]
+def _path(text: str) -> Path:
+    """To Path the empty string is this folder; on a command line it is a variable that was not set."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty; leave it out to have the default")
+    return Path(text)
+
+
+DataDir = Annotated[Path | None, typer.Option(parser=_path, metavar="PATH", help="Where models lie.")]
+
+SettingsFile = Annotated[
+    Path | None, typer.Option(parser=_path, metavar="PATH", help="A TOML file, see docs/settings.md.")
+]

@@ -68,6 +68,16 @@ def test_a_data_directory_that_cannot_be_written_is_one_sentence(command: str, t
     assert sentence.startswith("halfline: smollm2-135m cannot be stored in ")
 
 
+@pytest.mark.parametrize("option", ["--data-dir", "--settings"])
+def test_an_empty_path_is_refused_and_not_taken_for_this_folder(option: str, tmp_path: Path) -> None:
+    result = subprocess.run(
+        [*HALFLINE, "model", "list", option, ""], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert result.returncode == 2
+    assert f"'{option}': it is empty" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_command_that_needs_models_is_told_where_they_lie_in_the_same_way() -> None:
     from typer.main import get_command
 
