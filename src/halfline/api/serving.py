@@ -5,8 +5,8 @@ The HTTP server answers from its first moment; the model comes up in a thread be
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from halfline.api.chat_template import ChatTemplate
@@ -37,7 +37,8 @@ class Pipeline(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """What clients may know of the model. `infill_format` None means it knows no infilling tokens.
+    """What clients may know of the model. `infill_format` None means it knows no infilling tokens. `infill_trial` is
+    how well it did in each order (context/order_trial.py), empty when none was tried.
 
     `num_bytes` and `modified_at` (seconds since 1970) are those of its file or directory.
     """
@@ -45,6 +46,8 @@ class ServedModel:
     name: str
     max_context: int
     infill_format: str | None = None
+    infill_order: str | None = None
+    infill_trial: Mapping[str, float] = field(default_factory=dict)
     family: str = "unknown"
     num_parameters: int = 0
     num_bytes: int = 0

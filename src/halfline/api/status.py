@@ -53,4 +53,6 @@ def _card(model: ServedModel, created: int) -> dict[str, object]:
         "owned_by": "halfline",
         "max_model_len": model.max_context,
         "infill_format": model.infill_format,
+        "infill_order": model.infill_order,
+        "infill_trial": dict(model.infill_trial),
     }

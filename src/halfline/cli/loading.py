@@ -11,13 +11,17 @@ from halfline.api.chat_template import CHATML, ChatTemplate
 from halfline.api.serving import Loaded, ServedModel
 from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
+from halfline.context.order_trial import Trial, try_orders
 from halfline.engine.handle import EngineHandle
+from halfline.errors import BadSettings
 from halfline.kv.disk_store import DiskStore
 from halfline.model.executor import BLOCK_TOKENS
 from halfline.model.tensor_shapes import required_shapes
+from halfline.native.executor import NativeExecutor
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.settings import Settings
-from halfline.text.infill import find_infill_format
+from halfline.text.infill import InfillFormat, InfillOrder, find_infill_format, usable_orders
+from halfline.text.tokenizer import Tokenizer
 from halfline.warmup.ahead import AheadOfKeystrokes
 
 
@@ -37,7 +41,8 @@ class Ready:
 def assemble(settings: Settings, parts: ModelParts) -> Ready:
     """Build the engine and the pipeline, and start the engine's thread; `loaded.close` ends it.
 
-    Raises BadSettings when KV blocks cannot be kept on disk as `kv_disk_bytes` asks.
+    Raises BadSettings when KV blocks cannot be kept on disk as `kv_disk_bytes` asks, or the model does not know the
+    order that `pipeline.infill_order` names.
     """
     executor, tokenizer = parts.executor, parts.tokenizer
     disk = None
@@ -45,12 +50,15 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
         scope = kv_scope(parts.path, parts.spec, executor.block_bytes)
         disk = DiskStore(settings.cache_dir / "kv", scope, settings.kv_disk_bytes)
     engine = EngineHandle(executor, settings.engine, disk=disk)
-    pipeline = CompletionPipeline(engine, tokenizer, parts.spec, settings.pipeline)
     infill = find_infill_format(tokenizer)
+    order, trial = _infill_order(settings, executor, tokenizer, infill)
+    pipeline = CompletionPipeline(engine, tokenizer, parts.spec, settings.pipeline, infill_order=order)
     model = ServedModel(
         name=_served_name(settings.model),
         max_context=engine.max_sequence_tokens,
         infill_format=None if infill is None else infill.name,
+        infill_order=order,
+        infill_trial={} if trial is None else {str(key): each for key, each in trial.logprobs.items()},
         family=parts.spec.family,
         num_parameters=sum(map(prod, required_shapes(parts.spec).values())),
         num_bytes=_num_bytes(parts.path),
@@ -78,6 +86,24 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     # Last: from here on somebody has to close what a failure above would simply have dropped.
     engine.start()
     return ready
+
+
+def _infill_order(
+    settings: Settings, executor: NativeExecutor, tokenizer: Tokenizer, infill: InfillFormat | None
+) -> tuple[InfillOrder | None, Trial | None]:
+    """What the settings name, or what this model does best; None of a model without an infill format."""
+    wanted = settings.pipeline.infill_order
+    if infill is None:
+        return None, None
+    if wanted == "auto":
+        trial = try_orders(executor, tokenizer, infill)
+        return trial.order, trial
+    if wanted not in usable_orders(infill):
+        names = ", ".join(usable_orders(infill))
+        raise BadSettings(
+            f"pipeline.infill_order is {wanted}, this model's prompts can be in the order {names}"
+        )
+    return wanted, None
 
 
 def _served_name(name_or_path: str) -> str:

@@ -22,6 +22,7 @@ from halfline.pipeline.receipts import Receipts, Trace
 from halfline.pipeline.typed_through import TypedThrough
 from halfline.pipeline.works import Works, is_greedy
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
+from halfline.text.infill import InfillOrder
 from halfline.text.spellings import Spellings
 from halfline.text.tokenizer import Tokenizer
 
@@ -37,6 +38,7 @@ class CompletionPipeline:
         options: PipelineOptions,
         clock: Callable[[], float] = time.perf_counter,
         set_alarm: SetAlarm = event_loop_alarm,
+        infill_order: InfillOrder | None = None,
     ) -> None:
         spellings = Spellings(tokenizer)
         self._engine = engine
@@ -45,7 +47,9 @@ class CompletionPipeline:
         self._clock = clock
         self._set_alarm = set_alarm
         self._options = options
-        self._prompts = PromptBuilder(tokenizer, options, spec.vocab_size, engine.max_sequence_tokens)
+        self._prompts = PromptBuilder(
+            tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order
+        )
         self._works = Works(engine, tokenizer, spellings, spec.name)
         self.suggestions = Suggestions(spellings.of)
         self._typed_through = TypedThrough(engine, self.suggestions)

@@ -15,6 +15,9 @@ class PipelineOptions:
     """Tokens before the cursor at which a window begins where a document was not edited lately: what a cold start
     computes. It grows while one types, up to `prefix_tokens`."""
 
+    infill_order: Literal["auto", "psm", "spm", "suffix_first", "anchored", "prefix_only"] = "auto"
+    """How an infilling model's prompt is put together; `auto` tries all at start, on a few small holes."""
+
     suffix_tokens: int = 256
     """Most tokens behind the cursor that the model sees in editor mode."""
 

@@ -16,7 +16,7 @@ from halfline.document.healing_point import MAX_FORCED_BYTES
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import CompletionRequest, Document
-from halfline.text.infill import extra_stop_ids, find_infill_format, usable_orders
+from halfline.text.infill import InfillOrder, extra_stop_ids, find_infill_format
 from halfline.text.tokenizer import Tokenizer
 
 # Encoding more in one turn of the event loop, for whomever, would hold it up for longer than a decode step.
@@ -64,9 +64,16 @@ class PromptBuilder:
     """Builds prompts for one tokenizer; prompt and output together never exceed `max_sequence_tokens`."""
 
     def __init__(
-        self, tokenizer: Tokenizer, options: PipelineOptions, vocab_size: int, max_sequence_tokens: int
+        self,
+        tokenizer: Tokenizer,
+        options: PipelineOptions,
+        vocab_size: int,
+        max_sequence_tokens: int,
+        order: InfillOrder | None = None,
     ) -> None:
-        """`vocab_size` is the model's: its embedding may have more rows than the tokenizer has tokens."""
+        """`vocab_size` is the model's: its embedding may have more rows than the tokenizer has tokens. `order` None:
+        the one that models of its infill format are said to like best.
+        """
         self._tokenizer = tokenizer
         self._options = options
         self._vocab_size = vocab_size
@@ -77,7 +84,8 @@ class PromptBuilder:
             least_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens) // 4,
             max_tokens=options.prefix_tokens,
         )
-        order = "prefix_only" if self._infill is None else usable_orders(self._infill)[0]
+        if order is None:
+            order = "prefix_only" if self._infill is None else self._infill.orders[0]
         self._documents = DocumentPrompts(tokenizer, sizes, self._infill, order)
         self._extra_stop_ids = extra_stop_ids(tokenizer)
         self._num_inline = 0  # characters encoded in this turn of the event loop

@@ -73,6 +73,8 @@ async def test_models_lists_the_one_served_with_its_context_and_infill_format(on
         "owned_by": "halfline",
         "max_model_len": 512,
         "infill_format": "letters",
+        "infill_order": None,
+        "infill_trial": {},
     }
     assert reply["object"] == "list"
 
