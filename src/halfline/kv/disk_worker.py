@@ -42,7 +42,9 @@ class Portion:
 
 
 class DiskWorker:
-    """All methods are the engine's. `wake` is called by the worker's thread: a portion is there, or room for writes."""
+    """All methods but `work` are the engine's. `wake` is called by the worker's thread: a portion is there, or room for
+    writes.
+    """
 
     def __init__(self, store: DiskStore, wake: Callable[[], None]) -> None:
         self._store = store
@@ -105,15 +107,20 @@ class DiskWorker:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._reads or self._writes or self._closing)
-                fetch = self._reads.popleft() if self._reads and not self._closing else None
-                write = self._writes[0] if fetch is None and self._writes else None
-            if fetch is not None:
-                self._read(fetch)
-            elif write is not None:
-                self._write(*write)
-                self._written()
-            else:
+            if not self.work():
                 return
+
+    def work(self) -> bool:
+        """Read what is wanted, else write one block; False: there is neither. Only for whoever runs the worker."""
+        with self._changed:
+            fetch = self._reads.popleft() if self._reads and not self._closing else None
+            write = self._writes[0] if fetch is None and self._writes else None
+        if fetch is not None:
+            self._read(fetch)
+        elif write is not None:
+            self._write(*write)
+            self._written()
+        return fetch is not None or write is not None
 
     def _read(self, fetch: Fetch) -> None:
         first = fetch.first_block
