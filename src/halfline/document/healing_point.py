@@ -16,7 +16,8 @@ from halfline.text.tokenizer import Tokenizer
 MAX_FORCED_BYTES = 64
 """Of a longer word, such as a line of Chinese, only the last token is left to the model."""
 
-_LOOK_BACK = 128  # characters: where a word begins may depend on those before it, never on ones so far away
+_NEAR = 24  # characters: where words begin is looked for from the last known cut ahead of these
+_FAR = 256  # from here if no cut is known: what is so far away moves no word
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +45,5 @@ def healing_point(tokenizer: Tokenizer, encoder: TextEncoder, encoded: EncodedTe
 
 
 def _last_word(tokenizer: Tokenizer, text: str) -> int:
-    cut = tokenizer.last_cut(text, max(0, len(text) - _LOOK_BACK)) or max(0, len(text) - 2 * _LOOK_BACK)
+    cut = tokenizer.last_cut(text, max(0, len(text) - _NEAR)) or max(0, len(text) - _FAR)
     return cut + tokenizer.last_word(text[cut:])
