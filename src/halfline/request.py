@@ -7,7 +7,7 @@ here knows tokens' meaning, HTTP or the model.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from halfline.errors import BadRequest
 
@@ -34,6 +34,9 @@ class Schedule:
     k_min: int = 20
     k_max: int = 100
     decay_rate: float = 0.1
+
+    # A settings file's table may hold no other names.
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
         _require("min_temp", self.min_temp, 0.01, 100.0)

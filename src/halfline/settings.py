@@ -6,6 +6,7 @@ are the packages' own: `engine.step_tokens` is `step_tokens` of engine/options.p
 """
 
 import difflib
+import json
 import math
 import os
 import tomllib
@@ -26,7 +27,7 @@ from pydantic_settings import (
 
 from halfline.api.options import ApiOptions
 from halfline.engine.options import EngineOptions
-from halfline.errors import BadSettings
+from halfline.errors import BadRequest, BadSettings
 from halfline.pipeline.options import PipelineOptions
 from halfline.telemetry.options import TelemetryOptions
 from halfline.warmup.options import WarmupOptions
@@ -101,8 +102,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _split_lists(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The environment has no lists: there their entries are separated by commas."""
+    def _read_texts(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The environment has no lists and no tables: there a list's entries are separated by commas, and a table is
+        written in JSON.
+        """
         for table, field in cls.model_fields.items():
             given = values.get(table)
             if is_dataclass(field.annotation) and isinstance(given, dict):
@@ -110,6 +113,8 @@ class Settings(BaseSettings):
                     text = given.get(inner.name)
                     if get_origin(inner.type) is tuple and isinstance(text, str):
                         given[inner.name] = tuple(entry.strip() for entry in text.split(",") if entry.strip())
+                    elif get_origin(inner.type) is Mapping and isinstance(text, str):
+                        given[inner.name] = _json(f"{table}.{inner.name}", text)
         return values
 
 
@@ -139,6 +144,8 @@ def load_settings(flags: Mapping[str, object], file: Path | None = None) -> Sett
         return Layered(**_nested(given))
     except ValidationError as error:
         raise _bad_settings(error) from error
+    except BadRequest as error:  # of a value that a request may hold as well
+        raise BadSettings(str(error)) from error
 
 
 def known_keys() -> tuple[str, ...]:
@@ -149,6 +156,13 @@ def known_keys() -> tuple[str, ...]:
 def environment_name(key: str) -> str:
     """HALFLINE_ENGINE__STEP_TOKENS for engine.step_tokens."""
     return PREFIX + key.replace(".", "__").upper()
+
+
+def _json(key: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{key} is no JSON: {error}") from error
 
 
 def _kinds() -> Iterator[tuple[str, Any]]:

@@ -14,13 +14,14 @@ from halfline.request import Document
 _TIMEOUT_S = 60.0
 
 
-def complete_there(url: str, document: Document, max_tokens: int) -> None:
+def complete_there(url: str, document: Document, max_tokens: int | None, profile: str | None) -> None:
     """Ask the server at `url`, which may end in `/v1`. Raises HalflineError, in its words if it refuses."""
     body = {
         "prompt": document.prefix,
         "suffix": document.suffix,
         "metadata": {} if document.path is None else {"path": document.path},
         "max_tokens": max_tokens,
+        "profile": profile,
         "stream": True,
     }
     try:

@@ -18,6 +18,9 @@ def complete(
     cursor: Annotated[str, typer.Option(help="What marks the cursor in that text.")] = "<CURSOR>",
     server: Annotated[str | None, typer.Option(help="URL of a running server to ask.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="Most new tokens.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Where what is not said comes from, such as high-quality.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
@@ -36,12 +39,11 @@ def complete(
             )
         document = document_at(place) if place is not None else document_with_mark(sys.stdin.read(), cursor)
         known = load_settings({"model": model, "data_dir": data_dir}, settings)
-        wanted = known.api.editor_max_tokens if max_tokens is None else max_tokens
         if server is not None:
             from halfline.cli.asking import complete_there  # start-up time: a client needs no model,
 
-            complete_there(server, document, wanted)
+            complete_there(server, document, max_tokens, profile)
         else:
             from halfline.cli.completing import complete_here  # and a model no HTTP
 
-            complete_here(known, document, wanted)
+            complete_here(known, document, max_tokens, profile)

@@ -10,15 +10,21 @@ from halfline.cli.loading import assemble
 from halfline.cli.model_parts import find_model, load_parts
 from halfline.cli.start_up import settle
 from halfline.errors import HalflineError
-from halfline.request import ChoiceDelta, CompletionRequest, Document, Receipt, SamplingParams
+from halfline.request import ChoiceDelta, CompletionRequest, Document, Receipt
 from halfline.settings import Settings
 
 
-def complete_here(settings: Settings, document: Document, max_tokens: int) -> None:
+def complete_here(
+    settings: Settings, document: Document, max_tokens: int | None, profile_name: str | None
+) -> None:
     """Load the model into this process, complete, free it. Raises HalflineError."""
     # Before the model: what is wrong with the request needs no weights to be found.
+    profile = settings.api.find_profile(profile_name)
     request = CompletionRequest(
-        id=f"cmpl-{uuid.uuid4().hex}", prompt=document, params=SamplingParams(), max_tokens=max_tokens
+        id=f"cmpl-{uuid.uuid4().hex}",
+        prompt=document,
+        params=profile.params,
+        max_tokens=profile.max_new_tokens if max_tokens is None else max_tokens,
     )
     ready = assemble(settings, load_parts(settings, find_model(settings)))
     settle()

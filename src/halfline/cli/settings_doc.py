@@ -5,8 +5,8 @@ import inspect
 import json
 import textwrap
 from collections.abc import Mapping
+from dataclasses import MISSING, is_dataclass
 from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -48,7 +48,8 @@ def settings_page() -> str:
         meanings = _attribute_docs(options)
         page += f"\n## [{table}]\n\n"
         for inner in dataclass_fields(options):
-            page += _entry(f"{table}.{inner.name}", inner.type, inner.default, meanings[inner.name])
+            default = inner.default if inner.default_factory is MISSING else inner.default_factory()
+            page += _entry(f"{table}.{inner.name}", inner.type, default, meanings[inner.name])
     return page
 
 
@@ -77,6 +78,8 @@ def _type_name(annotation: Any) -> str:
         return " or ".join(f"`{choice}`" for choice in choices)
     if get_origin(annotation) is tuple:
         return "list of texts"
+    if get_origin(annotation) is Mapping:
+        return "tables by name"
     if len(choices) == 1:
         return _type_name(choices[0])
     return _TYPE_NAMES[annotation]

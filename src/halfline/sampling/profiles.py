@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from halfline.errors import BadRequest
-from halfline.request import Schedule
+from halfline.request import SamplingParams, Schedule
 
 DEFAULT_PROFILE = "low-latency"
 
@@ -28,7 +28,18 @@ class Profile:
     min_p: float = 0.0
     schedule: Schedule | None = None
 
-    # A file's table may hold no other names.
+    @property
+    def params(self) -> SamplingParams:
+        """Those of a request that says nothing."""
+        return SamplingParams(
+            temperature=self.temperature if self.do_sample else 0.0,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            schedule=self.schedule,
+        )
+
+    # A settings file's table may hold no other names.
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from halfline.api.options import ApiOptions
 from halfline.errors import EngineFailed, Overloaded, PromptTooLong, UnusableLogits
-from halfline.request import Document
+from halfline.request import Document, Schedule
+from halfline.sampling.profiles import Profile
 
 pytestmark = pytest.mark.anyio
 
@@ -93,12 +94,12 @@ async def test_a_suffix_or_a_path_makes_the_prompt_a_document(on_stage, body, do
         assert (await stage.complete(prompt="before", **body)).status_code == 200
         request = stage.pipeline.requests[0]
     assert request.prompt == document
-    assert request.max_tokens == ApiOptions().editor_max_tokens
+    assert request.max_tokens == 128
 
 
-async def test_fields_left_out_or_null_have_the_options_defaults(on_stage) -> None:
-    options = ApiOptions(default_max_tokens=5, default_temperature=0.5)
-    async with on_stage(options) as stage:
+async def test_fields_left_out_or_null_come_from_the_servers_profile(on_stage) -> None:
+    own = Profile(max_new_tokens=5, do_sample=True, temperature=0.5)
+    async with on_stage(ApiOptions(profile="own", profiles={"own": own})) as stage:
         await stage.complete(prompt="x")
         nulls = dict.fromkeys(("max_tokens", "temperature", "n", "stop", "suffix", "seed", "logit_bias"))
         await stage.complete(prompt="x", **nulls)
@@ -106,6 +107,48 @@ async def test_fields_left_out_or_null_have_the_options_defaults(on_stage) -> No
     assert (first.max_tokens, first.params.temperature) == (5, 0.5)
     assert first.params == second.params
     assert first.max_tokens == second.max_tokens
+
+
+async def test_a_request_takes_what_it_leaves_out_from_the_profile_it_names(on_stage) -> None:
+    async with on_stage() as stage:
+        await stage.complete(prompt="x", profile="high-quality")
+        await stage.complete(prompt="x", profile="high-quality", temperature=0.2, max_new_tokens=9)
+        await stage.complete(prompt="x", profile="high-quality", do_sample=False)
+        await stage.complete(prompt="x", do_sample=True)
+        unknown = await stage.complete(prompt="x", profile="best")
+        requests = stage.pipeline.requests
+    got = [(request.params.temperature, request.max_tokens) for request in requests]
+    assert got == [(0.7, 512), (0.2, 9), (0.0, 512), (0.1, 128)]
+    assert (unknown.status_code, unknown.json()["error"]["param"]) == (400, "profile")
+    assert "low-latency, high-quality" in unknown.json()["error"]["message"]
+
+
+async def test_a_schedule_comes_from_the_request_or_from_a_profile_that_it_does_not_overrule(
+    on_stage,
+) -> None:
+    own = Profile(do_sample=True, schedule=Schedule(by="entropy"))
+    async with on_stage(ApiOptions(profile="own", profiles={"own": own})) as stage:
+        await stage.complete(prompt="x")
+        await stage.complete(prompt="x", temperature=0.3)
+        await stage.complete(prompt="x", do_sample=False)
+        await stage.complete(prompt="x", schedule={"base_temp": 1.2})
+        both = await stage.complete(prompt="x", schedule={}, temperature=0.3)
+        wrong = await stage.complete(prompt="x", schedule={"k_min": 0})
+        schedules = [request.params.schedule for request in stage.pipeline.requests]
+    assert schedules == [Schedule(by="entropy"), None, None, Schedule(base_temp=1.2)]
+    assert (both.status_code, both.json()["error"]["param"]) == (400, "schedule")
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "k_min")
+
+
+async def test_post_processing_is_the_requests_to_decide(on_stage) -> None:
+    async with on_stage() as stage:
+        await stage.complete(prompt="x", suffix="", postprocess=False, min_confidence=0.25)
+        await stage.complete(prompt="x", suffix="")
+        wrong = await stage.complete(prompt="x", suffix="", min_confidence=1.5)
+        first, second = stage.pipeline.requests
+    assert (first.postprocess, first.min_confidence) == (False, 0.25)
+    assert (second.postprocess, second.min_confidence) == (None, None)
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "min_confidence")
 
 
 async def test_every_sampling_field_reaches_the_pipeline(on_stage) -> None:

@@ -1,10 +1,13 @@
 """What wins over what, and what a user is told about a mistake."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from halfline.errors import BadSettings
+from halfline.request import Schedule
+from halfline.sampling.profiles import Profile
 from halfline.settings import Settings, environment_name, known_keys, load_settings
 
 
@@ -124,6 +127,41 @@ def test_a_wrong_value_is_an_error_that_names_setting_value_and_what_was_expecte
     assert expected in str(caught.value)
 
 
+def test_profiles_are_tables_of_the_file_or_json_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"bold": Profile(temperature=0.9, do_sample=True, schedule=Schedule(by="entropy"))}
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        "[api.profiles.bold]\ntemperature = 0.9\ndo_sample = true\nschedule = { by = 'entropy' }\n"
+    )
+    assert load_settings({}, file).api.profiles == own
+    monkeypatch.setenv(
+        "HALFLINE_API__PROFILES",
+        '{"bold": {"temperature": 0.9, "do_sample": true, "schedule": {"by": "entropy"}}}',
+    )
+    assert load_settings({}).api.profiles == own
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[api]\nprofile = 'bold'\n", "no profile 'bold'; this server has low-latency, high-quality"),
+        ("[api.profiles.bold]\ntemprature = 1\n", "api.profiles.bold.temprature"),
+        ("[api.profiles.bold]\ntemperature = -1\n", "temperature is -1.0"),
+        ("[api.profiles.bold.schedule]\nk_min = 0\n", "`k_min` is 0"),
+        ("[api.profiles.bold.schedule]\nk = 3\n", "schedule.k is 3"),
+    ],
+)
+def test_a_profile_that_is_none_is_an_error_that_says_what_is_wrong(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(content)
+    with pytest.raises(BadSettings, match=re.escape(said)):
+        load_settings({}, file)
+
+
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999"])
 @pytest.mark.parametrize("key", known_keys())
 def test_no_number_may_be_infinite_or_none_wherever_it_is_written(
@@ -131,7 +169,7 @@ def test_no_number_may_be_infinite_or_none_wherever_it_is_written(
 ) -> None:
     """Whatever is added: a new option that is a number is in `known_keys` too."""
     is_number = isinstance(_default(key), int | float) and not isinstance(_default(key), bool)
-    if key in ("kv_bytes", "threads") or is_number:
+    if key in ("kv_bytes", "threads", "pipeline.deadline_ms") or is_number:
         *table, name = key.split(".")
         head = f"[{table[0]}]\n" if table else ""
         with pytest.raises(BadSettings, match=f"{key} is .* finite number"):
@@ -140,7 +178,7 @@ def test_no_number_may_be_infinite_or_none_wherever_it_is_written(
         with pytest.raises(BadSettings, match=f"{key} is .* finite number"):
             load_settings({})
     else:
-        assert isinstance(_default(key), str | bool | tuple | Path)
+        assert isinstance(_default(key), str | bool | tuple | dict | Path)
 
 
 def _default(key: str) -> object:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from halfline.api.call import Arrival
 from halfline.api.dialects.infill_prompt import read_infill_prompt
 from halfline.api.dialects.json_body import read_body
-from halfline.api.dialects.sampling_fields import MAX_IDS, STOP_SHAPE, either
+from halfline.api.dialects.sampling_fields import MAX_IDS, STOP_SHAPE, either, temperature
 from halfline.api.dialects.unserved import refuse_unserved
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.request import Bounds, CompletionRequest, Document, Part, SamplingParams
@@ -219,7 +219,7 @@ def _requests(
 
 def _max_tokens(given: LlamaFields, prompt: Prompt, arrival: Arrival) -> int:
     if isinstance(prompt, Document):
-        return either(given.num_wanted, arrival.options.editor_max_tokens)
+        return either(given.num_wanted, arrival.options.find_profile(None).max_new_tokens)
     room = arrival.loaded.model.max_context - max(len(prompt), 1)
     if room < 0 or (room == 0 and given.num_wanted != 0):
         raise PromptTooLong(len(prompt), either(given.num_wanted, 1), arrival.loaded.model.max_context)
@@ -227,14 +227,14 @@ def _max_tokens(given: LlamaFields, prompt: Prompt, arrival: Arrival) -> int:
 
 
 def _params(given: LlamaFields, arrival: Arrival) -> SamplingParams:
-    neutral = SamplingParams()
+    neutral, profile = SamplingParams(), arrival.options.find_profile(None)
     named = _named_samplers(given.samplers)
     stop = (given.stop,) if isinstance(given.stop, str) else tuple(given.stop or ())
     return SamplingParams(
-        temperature=max(0.0, either(given.temperature, arrival.options.default_temperature)),
-        top_k=max(0, either(given.top_k, neutral.top_k)) if "top_k" in named else neutral.top_k,
-        top_p=either(given.top_p, neutral.top_p) if "top_p" in named else neutral.top_p,
-        min_p=either(given.min_p, neutral.min_p) if "min_p" in named else neutral.min_p,
+        temperature=max(0.0, temperature(profile, given.temperature)),
+        top_k=max(0, either(given.top_k, profile.top_k)) if "top_k" in named else neutral.top_k,
+        top_p=either(given.top_p, profile.top_p) if "top_p" in named else neutral.top_p,
+        min_p=either(given.min_p, profile.min_p) if "min_p" in named else neutral.min_p,
         repetition_penalty=either(given.repeat_penalty, 1.0) if "penalties" in named else 1.0,
         presence_penalty=either(given.presence_penalty, 0.0) if "penalties" in named else 0.0,
         frequency_penalty=either(given.frequency_penalty, 0.0) if "penalties" in named else 0.0,

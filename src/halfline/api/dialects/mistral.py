@@ -43,7 +43,7 @@ def read_fim(body: bytes, arrival: Arrival) -> tuple[FimBody, CompletionRequest]
         id=arrival.call_id,
         prompt=Document(given.prompt, given.suffix or ""),
         params=sampling_params(given, arrival.options, None),
-        max_tokens=either(given.max_tokens, arrival.options.editor_max_tokens),
+        max_tokens=either(given.max_tokens, arrival.options.find_profile(given.profile).max_new_tokens),
         tenant=arrival.tenant,
     )
     return given, request

@@ -15,7 +15,7 @@ from halfline.api.dialects.chat_body import chat_request
 from halfline.api.dialects.chat_messages import MessagesField, read_messages
 from halfline.api.dialects.infill_prompt import read_infill_prompt
 from halfline.api.dialects.json_body import read_body
-from halfline.api.dialects.sampling_fields import either
+from halfline.api.dialects.sampling_fields import either, temperature
 from halfline.api.dialects.unserved import refuse_unserved
 from halfline.errors import PromptTooLong, UnsupportedField
 from halfline.request import CompletionRequest, Document, SamplingParams
@@ -129,7 +129,7 @@ def _editor(given: _OllamaFields, document: Document, arrival: Arrival) -> Compl
         id=arrival.call_id,
         prompt=document,
         params=_params(given, arrival),
-        max_tokens=either(_num_wanted(given), arrival.options.editor_max_tokens),
+        max_tokens=either(_num_wanted(given), arrival.options.find_profile(None).max_new_tokens),
         tenant=arrival.tenant,
     )
 
@@ -169,12 +169,13 @@ def _num_wanted(given: _OllamaFields) -> int | None:
 
 def _params(given: _OllamaFields, arrival: Arrival) -> SamplingParams:
     options, neutral = given.options or _Options(), SamplingParams()
+    profile = arrival.options.find_profile(None)
     stop = (options.stop,) if isinstance(options.stop, str) else tuple(options.stop or ())
     return SamplingParams(
-        temperature=either(options.temperature, arrival.options.default_temperature),
-        top_k=max(0, either(options.top_k, neutral.top_k)),
-        top_p=either(options.top_p, neutral.top_p),
-        min_p=either(options.min_p, neutral.min_p),
+        temperature=temperature(profile, options.temperature),
+        top_k=max(0, either(options.top_k, profile.top_k)),
+        top_p=either(options.top_p, profile.top_p),
+        min_p=either(options.min_p, profile.min_p),
         repetition_penalty=either(options.repeat_penalty, neutral.repetition_penalty),
         presence_penalty=either(options.presence_penalty, neutral.presence_penalty),
         frequency_penalty=either(options.frequency_penalty, neutral.frequency_penalty),

@@ -23,6 +23,9 @@ from halfline.telemetry.log import fields
 _log = logging.getLogger(__name__)
 
 
+_MAX_TOKENS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
+
+
 class _Metadata(BaseModel):
     """What else is in it is the client's own business."""
 
@@ -51,6 +54,13 @@ class CompletionBody(SamplingFields):
     metadata: _Metadata | None = Field(None, description="`path`, the document's path, asks for editor mode.")
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = Field(None, description="The same as `max_tokens`.")
+    max_new_tokens: Count | None = Field(None, description="The same as `max_tokens`.")
+    postprocess: bool | None = Field(
+        None, description="In editor mode: whether the answer is trimmed to what fits at the cursor."
+    )
+    min_confidence: float | None = Field(
+        None, description="How probable its first tokens have to be, 0 to 1, for an answer to be shown."
+    )
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     best_of: Annotated[int, Field(ge=1, le=128)] | None = None
     stream: bool | None = None
@@ -72,8 +82,8 @@ class CompletionBody(SamplingFields):
 
     @property
     def num_wanted(self) -> int | None:
-        """New tokens at most, under either of its names; None: not said."""
-        return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
+        """New tokens at most, under any of its names; None: not said."""
+        return next((wanted for name in _MAX_TOKENS if (wanted := getattr(self, name)) is not None), None)
 
 
 B = TypeVar("B", bound=CompletionBody)
@@ -121,10 +131,9 @@ def completion_call(
     parsed: CompletionBody, call_id: str, tenant: str, options: ApiOptions, max_context: int
 ) -> CompletionCall:
     """Raises BadRequest for fields that contradict each other."""
-    if None not in (parsed.max_tokens, parsed.max_completion_tokens):
-        raise BadRequest(
-            "`max_completion_tokens` is the same as `max_tokens`; send one of them", "max_tokens"
-        )
+    names = [name for name in _MAX_TOKENS if getattr(parsed, name) is not None]
+    if len(names) > 1:
+        raise BadRequest(f"`{names[1]}` is the same as `{names[0]}`; send one of them", names[0])
     num_choices = parsed.n or 1
     num_generated = parsed.best_of or num_choices
     if num_generated < num_choices:
@@ -134,7 +143,8 @@ def completion_call(
         raise BadRequest(
             "`best_of` greater than `n` cannot be streamed: the best is known at the end", "best_of"
         )
-    prompts = _prompts(parsed, options, max_context)
+    max_tokens = either(parsed.num_wanted, options.find_profile(parsed.profile).max_new_tokens)
+    prompts = _prompts(parsed, options, max_tokens, max_context)
     if len(prompts) * num_generated > options.max_choices:
         raise BadRequest(
             f"{len(prompts)} prompts with {num_generated} choices each were asked for,"
@@ -150,7 +160,7 @@ def completion_call(
             id=call_id if position == 0 else f"{call_id}.{position}",
             prompt=prompt,
             params=params,
-            max_tokens=_max_tokens(parsed, prompt, options),
+            max_tokens=max_tokens,
             num_choices=num_generated,
             echo=bool(parsed.echo),
             tenant=tenant,
@@ -158,6 +168,8 @@ def completion_call(
             priority=_priority(parsed),
             deadline_ms=parsed.deadline_ms,
             identity=_identity(parsed, prompt, tenant),
+            postprocess=parsed.postprocess,
+            min_confidence=parsed.min_confidence,
         )
         for position, prompt in enumerate(prompts)
     )
@@ -180,7 +192,7 @@ def _refuse_unsupported(parsed: CompletionBody) -> None:
 
 
 def _prompts(
-    parsed: CompletionBody, options: ApiOptions, max_context: int
+    parsed: CompletionBody, options: ApiOptions, max_tokens: int, max_context: int
 ) -> list[str | tuple[int, ...] | Document]:
     """One entry per prompt; a suffix or a path makes the only one a document, and so do infill markers in it."""
     path = None if parsed.metadata is None else parsed.metadata.path
@@ -192,7 +204,6 @@ def _prompts(
         document = read_infill_prompt(parsed.prompt)
         if document is not None:
             return [document]
-    max_tokens = either(parsed.num_wanted, options.default_max_tokens)
     return [*read_prompts(parsed.prompt, max_tokens, options.max_choices, max_context)]
 
 
@@ -207,9 +218,3 @@ def _identity(parsed: CompletionBody, prompt: object, tenant: str) -> Identity |
     if parsed.user and isinstance(prompt, Document) and prompt.path:
         return Identity(tenant, parsed.user, prompt.path)
     return None
-
-
-def _max_tokens(parsed: CompletionBody, prompt: object, options: ApiOptions) -> int:
-    if parsed.num_wanted is not None:
-        return parsed.num_wanted
-    return options.editor_max_tokens if isinstance(prompt, Document) else options.default_max_tokens

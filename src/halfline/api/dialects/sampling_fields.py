@@ -1,11 +1,13 @@
 """The fields by which OpenAI's dialects, and servers that extend them, say how tokens are chosen."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from halfline.api.options import ApiOptions
-from halfline.request import SamplingParams
+from halfline.errors import BadRequest
+from halfline.request import SamplingParams, Schedule
+from halfline.sampling.profiles import Profile
 
 T = TypeVar("T")
 
@@ -16,6 +18,19 @@ Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 STOP_SHAPE = "it must be a text or a list of at most 64 texts"
 
 
+class ScheduleField(BaseModel):
+    """See `Schedule`. What is left out has its default."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    by: Literal["step", "entropy"] | None = None
+    base_temp: float | None = None
+    min_temp: float | None = None
+    k_min: int | None = None
+    k_max: int | None = None
+    decay_rate: float | None = None
+
+
 class SamplingFields(BaseModel):
     """Null always means "left out"."""
 
@@ -23,6 +38,13 @@ class SamplingFields(BaseModel):
     stop_token_ids: Annotated[list[Count], Field(max_length=MAX_IDS, fail_fast=True)] | None = None
     ignore_eos: bool | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
+    profile: str | None = Field(
+        None, max_length=256, description="Where the fields come from that are left out."
+    )
+    do_sample: bool | None = Field(None, description="False: the likeliest token, whatever the temperature.")
+    schedule: ScheduleField | None = Field(
+        None, description="Temperature and `top_k` that change from token to token."
+    )
     temperature: float | None = None
     top_p: float | None = None
     top_k: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = Field(
@@ -37,13 +59,14 @@ class SamplingFields(BaseModel):
 
 def sampling_params(given: SamplingFields, options: ApiOptions, logprobs: int | None) -> SamplingParams:
     """`logprobs` as in SamplingParams. Raises BadRequest for a value out of its range."""
-    neutral = SamplingParams()
+    neutral, profile = SamplingParams(), options.find_profile(given.profile)
+    schedule = _schedule(given, profile)
     stop = (given.stop,) if isinstance(given.stop, str) else tuple(given.stop or ())
     return SamplingParams(
-        temperature=either(given.temperature, options.default_temperature),
-        top_k=max(0, either(given.top_k, neutral.top_k)),
-        top_p=either(given.top_p, neutral.top_p),
-        min_p=either(given.min_p, neutral.min_p),
+        temperature=temperature(profile, given.temperature, given.do_sample),
+        top_k=max(0, either(given.top_k, profile.top_k)),
+        top_p=either(given.top_p, profile.top_p),
+        min_p=either(given.min_p, profile.min_p),
         repetition_penalty=either(given.repetition_penalty, neutral.repetition_penalty),
         presence_penalty=either(given.presence_penalty, neutral.presence_penalty),
         frequency_penalty=either(given.frequency_penalty, neutral.frequency_penalty),
@@ -54,7 +77,26 @@ def sampling_params(given: SamplingFields, options: ApiOptions, logprobs: int | 
         stop=stop,
         stop_token_ids=tuple(given.stop_token_ids or ()),
         ignore_eos=bool(given.ignore_eos),
+        schedule=schedule,
     )
+
+
+def temperature(profile: Profile, given: float | None, do_sample: bool | None = None) -> float:
+    """0 where nothing is drawn: by the request's own word, else by its temperature, else by the profile's."""
+    samples = profile.do_sample or given is not None if do_sample is None else do_sample
+    return either(given, profile.temperature) if samples else 0.0
+
+
+def _schedule(given: SamplingFields, profile: Profile) -> Schedule | None:
+    """The request's own, else the profile's where the request says nothing that it would overrule."""
+    overruled = [name for name in ("temperature", "top_k") if getattr(given, name) is not None]
+    if given.do_sample is False:
+        overruled.append("do_sample")
+    if given.schedule is None:
+        return None if overruled else profile.schedule
+    if overruled:
+        raise BadRequest(f"`schedule` decides about `{overruled[0]}`; send one of them", "schedule")
+    return Schedule(**given.schedule.model_dump(exclude_none=True))
 
 
 def either(value: T | None, default: T) -> T:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from halfline.api.call import Arrival
 from halfline.api.dialects.json_body import read_body
-from halfline.api.dialects.sampling_fields import either
+from halfline.api.dialects.sampling_fields import temperature
 from halfline.errors import BadRequest, UnsupportedField
 from halfline.request import (
     Completion,
@@ -98,6 +98,7 @@ def read_tabby(body: bytes, arrival: Arrival) -> CompletionRequest:
     if given.mode not in (None, _MODE):
         raise UnsupportedField("mode", given.mode[:40], _MODE)
     prompt = _prompt(given)
+    profile = arrival.options.find_profile(None)
     identity = None
     if given.user and isinstance(prompt, Document) and prompt.path:
         identity = Identity(arrival.tenant, given.user, prompt.path)
@@ -105,10 +106,13 @@ def read_tabby(body: bytes, arrival: Arrival) -> CompletionRequest:
         id=arrival.call_id,
         prompt=prompt,
         params=SamplingParams(
-            temperature=either(given.temperature, arrival.options.default_temperature),
+            temperature=temperature(profile, given.temperature),
+            top_k=profile.top_k,
+            top_p=profile.top_p,
+            min_p=profile.min_p,
             seed=None if given.seed is None else given.seed % 2**64,
         ),
-        max_tokens=arrival.options.editor_max_tokens,
+        max_tokens=profile.max_new_tokens,
         tenant=arrival.tenant,
         user=given.user or "",
         identity=identity,
