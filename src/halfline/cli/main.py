@@ -4,6 +4,7 @@ import typer
 
 from halfline.cli.bench import bench_app
 from halfline.cli.complete import complete
+from halfline.cli.lsp import lsp
 from halfline.cli.model import model_app
 from halfline.cli.quality import quality_app
 from halfline.cli.replay import replay
@@ -14,6 +15,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command()(serve)
 app.command()(complete)
 app.command()(replay)
+app.command()(lsp)
 app.add_typer(bench_app, name="bench")
 app.add_typer(model_app, name="model")
 app.add_typer(quality_app, name="quality")

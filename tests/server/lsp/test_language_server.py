@@ -1,0 +1,146 @@
+"""`halfline lsp` between a real LSP client, over standard input and output, and a real server."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.client import LanguageClient
+
+pytestmark = pytest.mark.anyio
+
+URI = "file:///work/shapes.py"
+TEXT = "import math\n\n\ndef area(radius):\n    return math.pi * radius ** 2\n\n\ndef perimeter(radius):\n    return "
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def editor(url: str, encoding: str = "utf-16") -> AsyncIterator[LanguageClient]:
+    """A client with the language server started and one document open; `messages` is what it was told."""
+    client = LanguageClient("editor", "1")
+    client.messages = []
+
+    @client.feature(types.WINDOW_LOG_MESSAGE)
+    def told(params: types.LogMessageParams) -> None:
+        client.messages.append(params.message)
+
+    await client.start_io(sys.executable, "-m", "halfline", "lsp", "--server", url, "--user", "ada")
+    general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(encoding)])
+    capabilities = types.ClientCapabilities(general=general)
+    client.initialized_with = await client.initialize_async(
+        types.InitializeParams(capabilities=capabilities, root_uri="file:///work")
+    )
+    client.initialized(types.InitializedParams())
+    document = types.TextDocumentItem(URI, "python", 1, TEXT)
+    client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+    yield client
+    await client.shutdown_async(None)
+    client.exit(None)
+    await client.stop()
+
+
+def ghost_text(line: int, character: int) -> types.InlineCompletionParams:
+    return types.InlineCompletionParams(
+        context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+        text_document=types.TextDocumentIdentifier(URI),
+        position=types.Position(line, character),
+    )
+
+
+def edit(client: LanguageClient, version: int, line: int, start: int, stop: int, text: str) -> None:
+    """One incremental change within a line."""
+    span = types.Range(types.Position(line, start), types.Position(line, stop))
+    client.text_document_did_change(
+        types.DidChangeTextDocumentParams(
+            types.VersionedTextDocumentIdentifier(version, URI),
+            [types.TextDocumentContentChangePartial(range=span, text=text)],
+        )
+    )
+
+
+def asked_directly(url: str, prompt: str, suffix: str = "") -> str:
+    body = {"prompt": prompt, "suffix": suffix, "metadata": {"path": "/work/shapes.py"}, "user": "eve"}
+    return httpx.post(f"{url}/v1/completions", json=body, timeout=60).json()["choices"][0]["text"]
+
+
+async def test_ghost_text_is_what_the_server_says_at_the_cursor(server) -> None:
+    async with editor(server.url) as client:
+        found = await client.text_document_inline_completion_async(ghost_text(8, 11))
+    (item,) = found.items
+    assert item.insert_text == asked_directly(server.url, TEXT)
+    assert item.range is None and item.command.command == "halfline.accepted"
+
+
+async def test_what_is_typed_is_followed_in_the_editor_s_own_units(server) -> None:
+    """Before the cursor stands a character of two UTF-16 units."""
+    async with editor(server.url) as client:
+        assert (
+            client.initialized_with.capabilities.text_document_sync.change
+            == types.TextDocumentSyncKind.Incremental
+        )
+        edit(client, 2, 8, 4, 11, "name = '\U0001f9d1' + ")
+        found = await client.text_document_inline_completion_async(ghost_text(8, 4 + len("name = '**' + ")))
+        edit(client, 3, 8, 4, 4 + len("name = '**' + "), "return ")
+        back = await client.text_document_inline_completion_async(ghost_text(8, 11))
+    prompt = TEXT[: -len("return ")] + "name = '\U0001f9d1' + "
+    assert [item.insert_text for item in found.items] == [asked_directly(server.url, prompt)]
+    assert [item.insert_text for item in back.items] == [asked_directly(server.url, TEXT)]
+
+
+async def test_the_usual_list_has_the_same_text_as_an_edit_at_the_cursor(server) -> None:
+    params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(8, 11))
+    async with editor(server.url) as client:
+        found = await client.text_document_completion_async(params)
+    (item,) = found.items
+    assert found.is_incomplete
+    assert item.text_edit.new_text == asked_directly(server.url, TEXT)
+    assert item.text_edit.range.start == item.text_edit.range.end == params.position
+    assert item.label and "\n" not in item.label
+
+
+async def test_taking_a_completion_is_told_to_the_server(server) -> None:
+    route = 'halfline_requests_total{route="/v1/events",status="200"}'
+    async with editor(server.url) as client:
+        found = await client.text_document_inline_completion_async(ghost_text(8, 11))
+        command = found.items[0].command
+        await client.workspace_execute_command_async(
+            types.ExecuteCommandParams(command.command, command.arguments)
+        )
+        assert server.metric(route) == 1
+        assert client.messages == []
+
+
+async def test_a_cancelled_question_ends_its_work_at_the_server(server) -> None:
+    cancelled = 'halfline_requests_total{route="/v1/completions",status="499"}'
+    blocker = {"prompt": "x", "max_tokens": 4000, "ignore_eos": True, "stream": True}
+    async with editor(server.url) as client, httpx.AsyncClient(base_url=server.url) as other:
+        async with other.stream("POST", "/v1/completions", json=blocker, timeout=60):
+            question = client.protocol.send_request_async(
+                types.TEXT_DOCUMENT_INLINE_COMPLETION, ghost_text(8, 11), msg_id="one"
+            )
+            asked = asyncio.ensure_future(question)
+            while server.metric('halfline_sequences{state="running"}') < 2:
+                await asyncio.sleep(0.01)
+            client.cancel_request(types.CancelParams(id="one"))
+            with pytest.raises(JsonRpcException, match=r"(?i)cancel"):
+                await asked
+        found = await client.text_document_inline_completion_async(ghost_text(8, 11))
+    assert found.items
+    assert server.metric(cancelled) == 1
+
+
+async def test_an_editor_without_a_server_goes_on_and_is_told_once() -> None:
+    async with editor("http://127.0.0.1:9") as client:
+        for _ in range(2):
+            found = await client.text_document_inline_completion_async(ghost_text(8, 11))
+            assert not found.items
+        (message,) = client.messages
+    assert "127.0.0.1:9 cannot be reached" in message
