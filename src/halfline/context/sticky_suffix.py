@@ -33,7 +33,7 @@ class StickySuffix:
         Raises UnencodableText.
         """
         text = suffix[: max_tokens * _TOKEN_CHARACTERS]
-        if text == self._text and len(self._token_ids) <= max_tokens:
+        if text == self._text and not renew and len(self._token_ids) <= max_tokens:
             return self._token_ids, True
         token_ids = encode_suffix(self._tokenizer, suffix, max_tokens)
         fits = self._text is not None and len(self._token_ids) <= max_tokens
