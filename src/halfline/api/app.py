@@ -13,6 +13,7 @@ from starlette.responses import Response
 from halfline.api.answering import Answering
 from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
+from halfline.api.events import events_router
 from halfline.api.failures import failure_response, plain_failure
 from halfline.api.live import LiveRequests
 from halfline.api.llama import llama_router
@@ -23,6 +24,7 @@ from halfline.api.serving import Loaded, Serving
 from halfline.api.status import status_router
 from halfline.api.tabby import tabby_router
 from halfline.errors import HalflineError
+from halfline.telemetry.feedback import Feedback
 from halfline.telemetry.metrics import Metrics
 
 
@@ -61,6 +63,7 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
     app.include_router(llama_router(answering))
     app.include_router(ollama_router(answering))
     app.include_router(tabby_router(answering))
+    app.include_router(events_router(answering, Feedback(), metrics))
     app.include_router(status_router(serving, metrics))
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)

@@ -2,13 +2,12 @@
 
 from importlib.metadata import version
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from halfline.api.answering import Answering
-from halfline.api.dialects.tabby_server import SETTING, TabbyEvent, health, read_event
+from halfline.api.dialects.tabby_server import SETTING, health
 from halfline.api.failures import health_failure
-from halfline.api.schema import body_schema
 from halfline.errors import HalflineError
 
 
@@ -30,11 +29,5 @@ def tabby_router(answering: Answering) -> APIRouter:
     async def server_setting() -> Response:
         """That nobody else is told what is typed here."""
         return JSONResponse(SETTING)
-
-    @router.post("/v1/events", openapi_extra=body_schema(TabbyEvent))
-    async def event(request: Request) -> Response:
-        """What became of a completion that was shown."""
-        read_event(await request.body())
-        return Response()
 
     return router

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -131,6 +131,20 @@ class Metrics:
             ("kind",),
             registry=self.registry,
         )
+        self._suggestions = Counter(
+            "halfline_suggestions",
+            "What clients told of answers: shown, accepted, dismissed.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._kept_characters = Counter(
+            "halfline_suggestion_characters", "Characters of answers accepted.", registry=self.registry
+        )
+        self._kept_rate = Gauge(
+            "halfline_suggestions_kept_ratio",
+            "Share of the latest answers shown that were accepted, in part or whole.",
+            registry=self.registry,
+        )
         self._queue_seconds = self._histogram("queue", "Time a completion waited before its first step.")
         self._prefill_seconds = self._histogram("prefill", "Time from first step to first token.")
         self._decode_seconds = self._histogram("decode", "Time from first token to last.")
@@ -167,6 +181,13 @@ class Metrics:
     def exposition(self) -> bytes:
         """Everything in Prometheus's text format, served with `CONTENT_TYPE`."""
         return generate_latest(self.registry)
+
+    def suggestion(self, kind: str, characters: int, kept_rate: float) -> None:
+        """A client told what became of an answer; `kept_rate` is that of the latest from now on."""
+        self._suggestions.labels(kind).inc()
+        if kind == "accepted":
+            self._kept_characters.inc(characters)
+        self._kept_rate.set(kept_rate)
 
     def _histogram(self, what: str, meaning: str, labels: tuple[str, ...] = ()) -> Histogram:
         return Histogram(

@@ -1,0 +1,93 @@
+"""What became of the answers that were shown: how many were kept, and how sure the model had been of those.
+
+Remembers the latest answers by their ids, a few numbers each, and never a text. Knows no HTTP.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+EventKind = Literal["shown", "accepted", "dismissed"]
+
+MIN_ANSWERS = 50
+"""Fewer say nothing about a threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`characters` of the answer were accepted; None: the client does not say how many."""
+
+    completion_id: str
+    kind: EventKind
+    characters: int | None = None
+
+
+@dataclass(slots=True)
+class Fate:
+    """Of one answer that was shown. `confidence` as in its receipt; `accepted` if any part of it was."""
+
+    confidence: float | None
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Showing only answers of at least `min_confidence` would have had `kept_rate` of them kept, and shown
+    `shown_share` of those that were.
+    """
+
+    min_confidence: float
+    kept_rate: float
+    shown_share: float
+    num_answers: int
+
+
+class Feedback:
+    """The latest `max_kept` answers that somebody told of, whoever's they are."""
+
+    def __init__(self, max_kept: int = 4096) -> None:
+        self._max_kept = max_kept
+        self._fates: OrderedDict[tuple[str, str], Fate] = OrderedDict()  # by tenant and completion
+
+    def record(self, tenant: str, event: Event, confidence: float | None) -> None:
+        """An answer counts as shown whatever is told of it; one that was accepted stays so."""
+        key = (tenant, event.completion_id)
+        fate = self._fates.pop(key, None) or Fate(confidence)
+        fate.accepted = fate.accepted or event.kind == "accepted"
+        self._fates[key] = fate
+        if len(self._fates) > self._max_kept:
+            self._fates.popitem(last=False)
+
+    @property
+    def num_shown(self) -> int:
+        return len(self._fates)
+
+    @property
+    def num_accepted(self) -> int:
+        return sum(fate.accepted for fate in self._fates.values())
+
+    @property
+    def kept_rate(self) -> float | None:
+        """Share of the shown that were accepted, in part or whole; None: nothing was shown."""
+        return self.num_accepted / self.num_shown if self._fates else None
+
+    def proposal(self, kept_rate: float) -> Proposal | None:
+        """The lowest threshold above which at least `kept_rate` of the answers were kept; None: no threshold does that,
+        or too few answers are known with their confidence (`MIN_ANSWERS`).
+        """
+        known = sorted(
+            (
+                (fate.confidence, fate.accepted)
+                for fate in self._fates.values()
+                if fate.confidence is not None
+            ),
+            reverse=True,
+        )
+        best = None
+        num_accepted = 0
+        for count, (confidence, accepted) in enumerate(known, 1):
+            num_accepted += accepted
+            is_last_of_its_like = count == len(known) or known[count][0] < confidence
+            if is_last_of_its_like and count >= MIN_ANSWERS and num_accepted >= kept_rate * count:
+                best = Proposal(confidence, num_accepted / count, count / len(known), len(known))
+        return best
