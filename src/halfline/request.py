@@ -109,7 +109,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file with a cursor in it: `prefix` before, `suffix` behind; `parts` of others, in the client's order.
+    """A file with a cursor in it: `prefix` before, `suffix` behind; `parts` of others, the most worth reading last.
 
     `source` is where requests come from that name no path: the keystrokes of one editor are taken to follow each other.
     None: each stands alone.

@@ -21,6 +21,9 @@ class PipelineOptions:
     suffix_tokens: int = 256
     """Most tokens behind the cursor that the model sees in editor mode."""
 
+    part_tokens: int = 512
+    """Most tokens of other files before the document, for models that were trained to read them so."""
+
     postprocess: bool = True
     """Whether an editor's answer is trimmed to what fits at the cursor, where the request does not say."""
 
@@ -47,6 +50,8 @@ class PipelineOptions:
             )
         if self.suffix_tokens < 0:
             raise ValueError(f"suffix_tokens is {self.suffix_tokens}, it must not be negative")
+        if self.part_tokens < 0:
+            raise ValueError(f"part_tokens is {self.part_tokens}, it must not be negative")
         if not 0.0 <= self.min_confidence <= 1.0:
             raise ValueError(f"min_confidence is {self.min_confidence}, it must be between 0 and 1")
         if self.deadline_ms is not None and self.deadline_ms < 1:

@@ -12,6 +12,7 @@ from functools import cached_property
 from halfline.context.document_prompt import DocumentPrompts, Room
 from halfline.context.documents import DocumentKey
 from halfline.context.layout import LayoutSizes
+from halfline.context.other_files import OtherFiles
 from halfline.document.healing_point import MAX_FORCED_BYTES
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.pipeline.options import PipelineOptions
@@ -87,6 +88,7 @@ class PromptBuilder:
         if order is None:
             order = "prefix_only" if self._infill is None else self._infill.orders[0]
         self._documents = DocumentPrompts(tokenizer, sizes, self._infill, order)
+        self._others = OtherFiles(tokenizer, self._infill)
         self._extra_stop_ids = extra_stop_ids(tokenizer)
         self._num_inline = 0  # characters encoded in this turn of the event loop
         self._encoding = (
@@ -156,7 +158,9 @@ class PromptBuilder:
         max_new_tokens = min(request.max_tokens, self._limit // 2)
         share = CROWDED_WINDOW if crowded else 1.0
         bos_ids = self._tokenizer.encode("")  # if the vocabulary wants one
-        room = self._limit - max_new_tokens - _FRAME_TOKENS
+        front = self._others.before(document, min(self._options.part_tokens, self._limit // 4))
+        head_ids = (*bos_ids, *front.token_ids)
+        room = self._limit - max_new_tokens - _FRAME_TOKENS - len(front.token_ids)
         heals = not request.echo and room >= 4 * MAX_FORCED_BYTES
         if heals:
             room -= MAX_FORCED_BYTES
@@ -168,8 +172,8 @@ class PromptBuilder:
             heals=heals,
             keeps=keeps,
         )
-        token_ids = (*bos_ids, *built.token_ids) or (self._first_id(),)
-        places = range(built.places.start + len(bos_ids), built.places.stop + len(bos_ids))
+        token_ids = (*head_ids, *built.token_ids) or (self._first_id(),)
+        places = range(built.places.start + len(head_ids), built.places.stop + len(head_ids))
         return Prompt(
             token_ids=token_ids,
             max_new_tokens=max_new_tokens,
@@ -188,6 +192,9 @@ class PromptBuilder:
                 "max_tokens": max_new_tokens,
                 "prompt_tokens": len(token_ids),
                 "suffix_characters": len(document.suffix),
+                "parts": front.num_used,
+                "parts_left_out": front.num_left_out,
+                "part_tokens": len(front.token_ids),
                 **built.ledger,
             },
         )

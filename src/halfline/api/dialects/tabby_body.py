@@ -125,11 +125,11 @@ def _prompt(given: TabbyBody) -> str | Document:
     segments = given.segments
     if segments is None:
         raise BadRequest("`segments` is missing", "segments")
-    # As they follow each other in Tabby's own prompts: what is most worth reading comes first.
+    # What is most worth reading last: snippets come with the best first, and a declaration is better than any.
     snippets = [
-        *(segments.declarations or ()),
-        *(segments.relevant_snippets_from_changed_files or ()),
-        *(segments.relevant_snippets_from_recently_opened_files or ()),
+        *reversed(segments.relevant_snippets_from_recently_opened_files or ()),
+        *reversed(segments.relevant_snippets_from_changed_files or ()),
+        *reversed(segments.declarations or ()),
     ]
     parts = tuple(Part(snippet.body, snippet.filepath or None) for snippet in snippets)
     return Document(segments.prefix, segments.suffix or "", segments.filepath or None, parts)

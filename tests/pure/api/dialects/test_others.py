@@ -26,7 +26,7 @@ async def test_tabby_is_told_from_openai_by_the_body(on_stage) -> None:
         on_stage, "/v1/completions", segments=segments, user="ada", language="python"
     )
     assert set(reply.json()) == {"id", "choices", "mode"}
-    assert request.prompt == Document("a", "z", "x.py", (Part("d", "d.py"), Part("r", "r.py")))
+    assert request.prompt == Document("a", "z", "x.py", (Part("r", "r.py"), Part("d", "d.py")))
     assert request.identity == Identity("local", "ada", "x.py")
     reply, (request,) = await asked(on_stage, "/v1/completions", prompt="p", segments=segments)
     assert reply.json()["object"] == "text_completion" and request.prompt == "p"

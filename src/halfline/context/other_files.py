@@ -1,0 +1,73 @@
+"""Pieces of other files in front of a document, as models with a file marker were trained to read a repository.
+
+    <repo_name> repository ⏎ <file_sep> a.py ⏎ … <file_sep> b.py ⏎ … <file_sep> path ⏎    and then the document
+
+They come first because they change least: a keystroke's prompt goes on beginning like the last one's. A model without
+such a marker, or without an infill format, gets none of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from halfline.request import Document, Part
+from halfline.text.infill import InfillFormat
+from halfline.text.tokenizer import Tokenizer
+
+_REPOSITORY = "repository"  # nobody tells its name
+_UNNAMED = "untitled"
+
+_MAX_TOKEN_CHARACTERS = 16  # a longer piece cannot fit, so it is not encoded to see whether it does
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Token ids before the document's, and how many of its parts are in them and are not."""
+
+    token_ids: tuple[int, ...]
+    num_used: int
+    num_left_out: int
+
+
+class OtherFiles:
+    """For one tokenizer; remembers the latest pieces' tokens."""
+
+    def __init__(self, tokenizer: Tokenizer, infill: InfillFormat | None) -> None:
+        self._tokenizer = tokenizer
+        self._infill = infill
+
+        def encode(text: str) -> tuple[int, ...]:
+            return tuple(tokenizer.encode(text, add_bos=False, continues=True))
+
+        self._encode = lru_cache(maxsize=512)(encode)
+
+    def before(self, document: Document, max_tokens: int) -> Front:
+        """Whole parts, in their order; of too many the last ones. Raises UnencodableText."""
+        parts = document.parts
+        if not parts or self._infill is None or self._infill.file_id is None:
+            return Front((), 0, len(parts))
+        begin = self._begin(self._infill)
+        end = (self._infill.file_id, *self._encode(f"{document.path or _UNNAMED}\n"))
+        room = max_tokens - len(begin) - len(end)
+        chosen: list[Sequence[int]] = []
+        for part in reversed(parts):
+            if len(part.text) > room * _MAX_TOKEN_CHARACTERS:
+                break
+            token_ids = (self._infill.file_id, *self._encode(_file(part)))
+            if len(token_ids) > room:
+                break
+            room -= len(token_ids)
+            chosen.append(token_ids)
+        if not chosen:
+            return Front((), 0, len(parts))
+        files = (token_id for token_ids in reversed(chosen) for token_id in token_ids)
+        return Front((*begin, *files, *end), len(chosen), len(parts) - len(chosen))
+
+    def _begin(self, infill: InfillFormat) -> tuple[int, ...]:
+        if infill.repository_id is None:
+            return ()
+        return (infill.repository_id, *self._encode(f"{_REPOSITORY}\n"))
+
+
+def _file(part: Part) -> str:
+    return f"{part.path or _UNNAMED}\n{part.text}"
