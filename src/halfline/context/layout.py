@@ -31,6 +31,7 @@ new one, as the window was full."""
 _MAX_WINDOWS = 24  # remembered per document
 _HEAD_CHARACTERS = 48  # by which an anchor is recognised
 _MAX_FOUND = 4  # places that look like an anchor
+_MAX_TRIED = 3  # anchors: encoding what is behind one takes as long as there is new
 _WORTH_KEEPING = 160  # characters: a longer rest of a window, otherwise overwritten, is remembered apart
 _CHARACTERS = 4  # of a token of code, about
 _LINE = re.compile(r"(?m)^([ \t]*)(?=\S)")
@@ -91,16 +92,16 @@ class Layout:
         first = max(0, len(prefix) - self._sizes.reach)
         near = prefix[first:]
         full = False
-        best = min(self._candidates(near, first == 0), key=_cost, default=None)
-        if best is not None:
-            check_encodable(near[best.place :], first + best.place)
-            encoded = self._encoder.change(best.window, near[best.place :])
-            num_new = _num_behind(encoded, best.num_common)
-            full = len(encoded) > self._sizes.max_tokens
-            if not full and num_new <= self._sizes.fresh_tokens:
-                reason: Reason = "kept" if best.window is self._windows[-1] else "returned"
-                self._remember(best, encoded)
-                return Placement(encoded, first + best.place, reason, num_new)
+        for each in sorted(self._candidates(near, first == 0), key=_cost)[:_MAX_TRIED]:
+            check_encodable(near[each.place :], first + each.place)
+            encoded = self._encoder.change(each.window, near[each.place :])
+            num_new = _num_behind(encoded, each.num_common)
+            if len(encoded) > self._sizes.max_tokens:
+                full = True
+            elif num_new <= self._sizes.fresh_tokens:
+                reason: Reason = "kept" if each.window is self._windows[-1] else "returned"
+                self._remember(each, encoded)
+                return Placement(encoded, first + each.place, reason, num_new)
         place, encoded = self._fresh(near, first)
         self._add(encoded)
         reason = "full" if full else "whole" if first + place == 0 else "fresh"
