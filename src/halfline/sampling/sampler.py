@@ -44,7 +44,7 @@ class Sampler:
 
     def __init__(self, params: SamplingParams, prompt_ids: Sequence[int], stream: int = 0) -> None:
         self._params = params
-        self._random = np.random.Generator(np.random.PCG64(_seed(params.seed, stream)))
+        self._stream = stream
         self._penalties = _Penalties(params, prompt_ids) if _has_penalties(params) else None
         self._schedule = None if params.schedule is None else _scheduler(params.schedule)
         self._widest = params if params.schedule is None else replace(params, top_k=params.schedule.k_max)
@@ -73,6 +73,11 @@ class Sampler:
         if self._params.logprobs is None:
             return Scored(token_id)
         return score(logits, token_id, self._params.logprobs, top)
+
+    @cached_property
+    def _random(self) -> np.random.Generator:
+        """Made when it is needed: greedy never does, and it takes as long as reading a known answer."""
+        return np.random.Generator(np.random.PCG64(_seed(self._params.seed, self._stream)))
 
     def follow(self, token_id: int) -> None:
         """The token comes next, without having been sampled: it was known."""
