@@ -28,6 +28,10 @@ _MAX_PIECE_CHARS = 1 << 22
 _REACHES = (128, 1024, 8192)  # how far back a cut is looked for: nearly always there is one in the last line
 # Every supported pre-tokenizer cuts behind a line and between two words, whatever else the text holds.
 _BETWEEN_WORDS = re.compile(r"(?<=\S\n)(?=\S)|(?<=[A-Za-z0-9])(?= [A-Za-z])")
+_PROBES = (
+    "one two Three 4 five\nsix\n  seven\n(eight);\nnine\n\nten\n'll be\n_x\n12\n13 a\t\nb\r\nc d",
+    "if x == 1:\n#é\n日本 語\nend a b\n}\n]);\n}\n// it's\n\"s\"\n's a's b\n  \n-- c",
+)
 _BEFORE_SPACE = re.compile(f"(?<=[^{SPACE}])(?={SPACE})")
 
 
@@ -71,7 +75,7 @@ class Encoder:
 
     def last_cut(self, text: str, stop: int) -> int | None:
         """The last place where the text may be cut, as far as its first `stop` characters show; None: none is known."""
-        if self.cut is None:
+        if self.cut is None or (self.engine.normalizer is not None and not text.isascii()):
             return None
         for reach in _REACHES:
             start = max(0, stop - reach)
@@ -206,8 +210,25 @@ def _from_json(vocab: VocabSpec) -> Encoder:
             step["type"] == "Prepend" or step.get("prepend_scheme") in ("first", "always")
             for step in _steps(source.normalizer) + _steps(source.pre_tokenizer)
         ),
-        cut=None,
+        cut=_BETWEEN_WORDS if byte_level and _falls_apart(engine) else None,
     )
+
+
+def _falls_apart(engine: tokenizers.Tokenizer) -> bool:
+    """Whether a pre-tokenizer that we did not choose cuts where all those do that we know."""
+    if engine.pre_tokenizer is None:
+        return False
+    for text in _PROBES:
+        starts = {start for _, (start, _) in engine.pre_tokenizer.pre_tokenize_str(text)}
+        whole = engine.encode(text, add_special_tokens=False).ids
+        for found in _BETWEEN_WORDS.finditer(text):
+            place = found.start()
+            parts = (
+                engine.encode(part, add_special_tokens=False).ids for part in (text[:place], text[place:])
+            )
+            if place not in starts or whole != [token_id for part in parts for token_id in part]:
+                return False
+    return True
 
 
 def _split_merge(merge: str) -> tuple[str, str]:

@@ -115,3 +115,35 @@ def test_bytes_that_are_no_tokenizer_are_damaged_and_other_models_unsupported() 
     assert json.loads(unigram.to_str())["model"]["type"] == "Unigram"
     with pytest.raises(UnsupportedModel, match="Unigram"):
         opened(unigram)
+
+
+@pytest.mark.parametrize(
+    ("pre_tokenizer", "falls_apart"),
+    [
+        (pre_tokenizers.ByteLevel(add_prefix_space=False), True),
+        (pre_tokenizers.ByteLevel(add_prefix_space=True), False),
+        (pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False), False),
+    ],
+    ids=["words", "a blank in front", "no words"],
+)
+def test_a_text_is_cut_only_where_its_tokens_stay_the_same(
+    pre_tokenizer: pre_tokenizers.PreTokenizer, falls_apart: bool
+) -> None:
+    reference = byte_level()
+    reference.pre_tokenizer = pre_tokenizer
+    tokenizer = opened(reference)
+    text = "ab ab\nab(12);\nab ab\n\n  ab é ab"
+    cut = tokenizer.last_cut(text, len(text))
+    assert (cut is not None) is falls_apart
+    if cut is not None:
+        assert tokenizer.encode(text) == tokenizer.encode(text[:cut]) + tokenizer.encode(
+            text[cut:], continues=True
+        )
+
+
+def test_what_a_normalizer_may_change_is_encoded_whole() -> None:
+    reference = byte_level()
+    reference.normalizer = normalizers.NFC()
+    tokenizer = opened(reference)
+    assert tokenizer.last_cut("ab ab\nab", 8) is not None
+    assert tokenizer.last_cut("ab ab\nabé", 8) is None
