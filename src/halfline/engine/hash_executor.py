@@ -45,13 +45,10 @@ class HashExecutor:
         if self.stop_flag.is_set():
             return None
         self._write(batch, batch.token_ids)
-        logits = [
-            hash_logits(self._read(batch, row), self.spec.vocab_size) for row in batch.logit_rows.tolist()
-        ]
-        rows = np.array(logits, np.float32).reshape(len(logits), self.spec.vocab_size)
+        rows = self._hashed(batch, batch.logit_rows, self.spec.vocab_size)
         return Outputs(
             rows,
-            np.zeros((len(batch.hidden_rows), self.spec.hidden_size), np.float32),
+            self._hashed(batch, batch.hidden_rows, self.spec.hidden_size),
             top_logits(rows, batch.top_k) if batch.top_k else None,
         )
 
@@ -63,6 +60,11 @@ class HashExecutor:
 
     def import_blocks(self, block_ids: Sequence[int], data: NDArray[np.uint8]) -> None:
         self._tokens[list(block_ids)] = data.view(np.int32)
+
+    def _hashed(self, batch: Batch, rows: NDArray[np.int32], size: int) -> NDArray[np.float32]:
+        """float32 [rows, size], each from all tokens up to it."""
+        found = [hash_logits(self._read(batch, row), size) for row in rows.tolist()]
+        return np.array(found, np.float32).reshape(len(found), size)
 
     def _write(self, batch: Batch, token_ids: NDArray[np.int32]) -> None:
         for index, table in enumerate(batch.block_tables):

@@ -194,7 +194,7 @@ class EngineLoop:
 
     def _fetch(self, sequence_id: int, work: Work) -> None:
         """Let the sequence wait for what the disk has of its prompt; not one that has to compute all of it anyway."""
-        if self._tier is not None and work.prompt_logprobs is None:
+        if self._tier is not None and not work.reads_every_row:
             table = BlockTable(self._pool, self._index, work.namespace)
             if self._tier.fetch(sequence_id, table, work.prompt_ids, self._clock()):
                 self._scheduler.hold(sequence_id)

@@ -24,6 +24,7 @@ class Runner:
         outputs = self._executor.run(build_batch(plan.chunks, self._executor.spec.vocab_size))
         if outputs is None:
             return None
+        _gather_hidden(plan.chunks, outputs)
         results = []
         first_row = 0
         for chunk in plan.chunks:
@@ -38,9 +39,11 @@ def build_batch(chunks: Series[Chunk], vocab_size: int) -> Batch:
     token_ids: list[int] = []
     row_starts = [0]
     logit_rows: list[int] = []
+    hidden_rows: list[int] = []
     tables = np.zeros((len(chunks), max(len(c.sequence.table.block_ids) for c in chunks)), np.int32)
     for index, chunk in enumerate(chunks):
         logit_rows += [row_starts[-1] + place - chunk.start for place in chunk.scored_rows]
+        hidden_rows += [row_starts[-1] + place - chunk.start for place in _hidden_places(chunk)]
         token_ids += chunk.sequence.token_ids[chunk.start : chunk.stop]
         token_ids += chunk.draft_ids
         row_starts.append(len(token_ids))
@@ -54,9 +57,25 @@ def build_batch(chunks: Series[Chunk], vocab_size: int) -> Batch:
         block_tables=tables,
         masks=[CAUSAL] * len(chunks),
         logit_rows=_int32(logit_rows),
-        hidden_rows=_int32([]),
+        hidden_rows=_int32(hidden_rows),
         top_k=min(max(map(_num_top, chunks)), vocab_size),
     )
+
+
+def _hidden_places(chunk: Chunk) -> range:
+    """Of the sequence, whose hidden states are wanted."""
+    mean = chunk.sequence.work.hidden_mean
+    return range(0) if mean is None else mean.missing(chunk.start, chunk.stop)
+
+
+def _gather_hidden(chunks: Series[Chunk], outputs: Outputs) -> None:
+    first_row = 0
+    for chunk in chunks:
+        num_rows = len(_hidden_places(chunk))
+        mean = chunk.sequence.work.hidden_mean
+        if mean is not None:
+            mean.add(outputs.hidden[first_row : first_row + num_rows])
+        first_row += num_rows
 
 
 def _num_sampling_rows(chunk: Chunk) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from halfline.engine.hidden_mean import HiddenMean
 from halfline.engine.speculation.draft import DraftCounts
 from halfline.engine.speculation.repeats import Repeats
 from halfline.kv.block_table import BlockTable
@@ -23,7 +24,7 @@ class Work:
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
     `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
-    (engine/urgency.py).
+    (engine/urgency.py). `hidden_mean` gathers the prompt's hidden states; None: nobody wants them.
     """
 
     prompt_ids: tuple[int, ...]
@@ -40,6 +41,7 @@ class Work:
     tenant: str = "local"
     user: str = ""
     deadline_ms: float | None = None
+    hidden_mean: HiddenMean | None = None
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -53,7 +55,12 @@ class Work:
     @property
     def scores_only(self) -> bool:
         """Nobody will type on from here: what it leaves in the KV cache is worth less than anything else (C7)."""
-        return self.prompt_logprobs is not None and self.max_new_tokens == 0
+        return self.reads_every_row and self.max_new_tokens == 0
+
+    @property
+    def reads_every_row(self) -> bool:
+        """Whether rows of the prompt are of use for more than their KV, and so have to be computed."""
+        return self.prompt_logprobs is not None or self.hidden_mean is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +171,9 @@ class Sequence:
 
     @property
     def may_reuse(self) -> bool:
-        """Rows that are still to be scored have to be computed, whoever computed them before."""
-        return self.work.prompt_logprobs is None or self.num_scored >= self.num_prompt - 1
+        """Rows that are still to be read have to be computed, whoever computed them before."""
+        scored = self.work.prompt_logprobs is None or self.num_scored >= self.num_prompt - 1
+        return scored and (self.work.hidden_mean is None or self.work.hidden_mean.complete)
 
     def outcome(self, reason: FinishReason, now: float, failure: str | None = None) -> Outcome:
         """How it ended at `now` (the clock's seconds)."""
