@@ -64,14 +64,14 @@ class DocumentPrompts:
         self._sizes = sizes
         self._infill = infill
         self._order = order
-        self._encoder = TextEncoder(tokenizer, continues=infill is not None and order != "prefix_only")
+        self._shows_suffix = self.continues = infill is not None and order != "prefix_only"
+        """Whether the window's text is encoded as one that continues other text: markers stand before it."""
+        self._encoder = TextEncoder(tokenizer, continues=self.continues)
+        self._typed_encoder = TextEncoder(tokenizer, continues=True)
         self._grid = LineGrid(tokenizer)
         self._documents = Documents(
             lambda: OpenDocument(Layout(self._encoder, sizes), StickySuffix(tokenizer))
         )
-
-        self._typed_encoder = TextEncoder(tokenizer, continues=True)
-        self._shows_suffix = infill is not None and order != "prefix_only"
 
     def build(
         self,

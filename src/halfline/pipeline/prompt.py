@@ -180,7 +180,7 @@ class PromptBuilder:
             stop_token_ids=self._stop_ids(request, self._extra_stop_ids),
             text=built.window,
             places=places,
-            continues=self._infill is not None,
+            continues=self._documents.continues,
             rest_of_line=_first_line(document.suffix),
             before=document.prefix[max(0, built.start - _AROUND_CHARACTERS) : built.start],
             behind=document.suffix,
