@@ -88,12 +88,14 @@ class BlockPool:
         num_holders, blocks, tails = self._num_holders, self._blocks, self._tails
         for block_id in block_ids:  # half a thousand for a long prompt: on the way of every keystroke
             if not num_holders[block_id]:
-                if block_id in blocks:
+                try:
                     del blocks[block_id]
-                elif block_id in tails:
+                except KeyError:
+                    if block_id not in tails:
+                        raise InvariantBroken(
+                            f"block {block_id} is blank, there is nothing to share"
+                        ) from None
                     del tails[block_id]
-                else:
-                    raise InvariantBroken(f"block {block_id} is blank, there is nothing to share")
             num_holders[block_id] += 1
 
     def give_back(self, block_ids: Sequence[int], worth: Callable[[int], Worth]) -> None:

@@ -1,7 +1,7 @@
 """The KV blocks of one sequence, in order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool
@@ -67,12 +67,12 @@ class BlockTable:
         match = self._index.match(self.root, self._encoded[:num_whole], rest)
         if match.partial is not None and self.cost(match, len(token_ids)) > self._pool.num_free:
             # Source and copy are held at once: one block more than the sequence needs, which may be one too many.
-            return Match(match.nodes, None, match.missed)
+            return replace(match, partial=None)
         return match
 
     def cost(self, match: Match, num_tokens: int) -> int:
         """Free blocks used up by adopting the match and then growing to `num_tokens`."""
-        held = match.block_ids if match.partial is None else [*match.block_ids, match.partial.block_id]
+        held = match.block_ids if match.partial is None else (*match.block_ids, match.partial.block_id)
         return self._pool.num_idle(held) + max(0, _num_blocks(num_tokens) - len(match.nodes))
 
     def adopt(self, match: Match) -> int:
@@ -84,7 +84,7 @@ class BlockTable:
         if self.block_ids:
             raise InvariantBroken("a table adopts before it grows")
         self._pool.share(match.block_ids)
-        self.block_ids = match.block_ids
+        self.block_ids = list(match.block_ids)
         self.num_published = len(match.nodes)
         if match.nodes:
             self._tail = match.nodes[-1]
@@ -179,7 +179,9 @@ class BlockTable:
         num_full = len(token_ids) // BLOCK_TOKENS
         start = len(self._encoded)
         if num_full > start:
-            self._encoded += token_blocks(token_ids[start * BLOCK_TOKENS : num_full * BLOCK_TOKENS])
+            whole = start == 0 and len(token_ids) % BLOCK_TOKENS == 0
+            new = token_ids if whole else token_ids[start * BLOCK_TOKENS : num_full * BLOCK_TOKENS]
+            self._encoded += token_blocks(new)
 
 
 def _num_blocks(num_tokens: int) -> int:

@@ -22,7 +22,7 @@ from halfline.kv.block_file import BlockHeader
 from halfline.kv.block_table import BlockTable
 from halfline.kv.disk_store import DiskStore
 from halfline.kv.disk_worker import DiskWorker, Fetch, Portion
-from halfline.kv.prefix_index import Match, Node, token_blocks
+from halfline.kv.prefix_index import Node, token_blocks
 from halfline.model.executor import BLOCK_TOKENS
 
 _MAX_UNSAVED = 1 << 16  # an engine that is never idle saves nothing; the list need not grow for ever
@@ -161,11 +161,11 @@ class DiskTier:
         """Give the portion's blocks a place in the arena, if their past is still there, and let them be found."""
         table, token_ids = landing.table, landing.token_ids
         stop = portion.first_block + len(portion.blocks)
-        nodes = table.match(token_ids).nodes[:stop]
-        known = len(nodes)
+        match = table.match(token_ids).first(stop)
+        known = len(match.nodes)
         if not portion.first_block <= known < stop:
             return  # evicted or computed meanwhile
-        table.adopt(Match(nodes, None, None))
+        table.adopt(match)
         if table.grow(stop * BLOCK_TOKENS):
             data = np.stack(
                 [np.frombuffer(block, np.uint8) for block in portion.blocks[known - portion.first_block :]]

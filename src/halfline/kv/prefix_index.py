@@ -64,27 +64,27 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What was found: a node per full block, then perhaps a block that begins right.
+    """What was found: a node per full block, each with one of its blocks, then perhaps a block that begins right.
 
     `missed` names the first block that was not found whole: its past and its tokens. Two prompts that miss the same
     would compute the same. None: nothing was looked up.
     """
 
     nodes: tuple[Node, ...]
+    block_ids: tuple[int, ...]
     partial: Partial | None
     missed: tuple[Node, bytes] | None
 
-    @property
-    def block_ids(self) -> list[int]:
-        """Of the full blocks."""
-        return [node.block_ids[0] for node in self.nodes]
+    def first(self, num_blocks: int) -> "Match":
+        """Of the full blocks at most so many, and nothing behind them."""
+        return Match(self.nodes[:num_blocks], self.block_ids[:num_blocks], None, None)
 
     @property
     def num_tokens(self) -> int:
         return len(self.nodes) * BLOCK_TOKENS + (0 if self.partial is None else self.partial.num_tokens)
 
 
-NO_MATCH = Match((), None, None)
+NO_MATCH = Match((), (), None, None)
 
 
 class PrefixIndex:
@@ -127,14 +127,17 @@ class PrefixIndex:
         the blocks before it takes any.
         """
         nodes: list[Node] = []
+        block_ids: list[int] = []
         tail = start
-        for tokens in blocks:
-            child = tail.children.get(tokens)
-            if child is None or not child.block_ids:
-                return Match(tuple(nodes), _best_partial(tail, tokens), (tail, tokens))
+        for tokens in blocks:  # half a thousand for a long prompt: on the way of every keystroke
+            try:
+                child = tail.children[tokens]
+                block_ids.append(child.block_ids[0])
+            except (KeyError, IndexError):  # unknown, or known only as what came before others
+                return Match(tuple(nodes), tuple(block_ids), _best_partial(tail, tokens), (tail, tokens))
             nodes.append(child)
             tail = child
-        return Match(tuple(nodes), _best_partial(tail, rest[:-TOKEN_BYTES]), (tail, rest))
+        return Match(tuple(nodes), tuple(block_ids), _best_partial(tail, rest[:-TOKEN_BYTES]), (tail, rest))
 
     def publish(self, parent: Node, tokens: bytes, block_id: int) -> Node:
         """Make a computed block findable; its holder keeps it until `forget`."""
@@ -175,12 +178,12 @@ class PrefixIndex:
             raise InvariantBroken(f"nodes list blocks {sorted(listed)}, the index {sorted(self._by_block)}")
 
 
-def token_blocks(token_ids: Sequence[int]) -> list[bytes]:
+def token_blocks(token_ids: Sequence[int]) -> tuple[bytes, ...]:
     """Tokens as they are compared, a block at a time, the last perhaps not full: int32, little endian."""
     data = struct.pack(f"<{len(token_ids)}i", *token_ids)
     num_full, num_rest = divmod(len(data), BLOCK_BYTES)
     layout = f"{BLOCK_BYTES}s" * num_full + (f"{num_rest}s" if num_rest else "")
-    return list(struct.unpack(layout, data))  # one call: 512 slices in a loop take five times as long
+    return struct.unpack(layout, data)  # one call: 512 slices in a loop take five times as long
 
 
 def _best_partial(parent: Node, wanted: bytes) -> Partial | None:

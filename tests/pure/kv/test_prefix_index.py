@@ -36,7 +36,7 @@ def find(index: PrefixIndex, namespace: str, tokens: list[int]) -> Match:
 
 def test_the_longest_run_of_full_blocks_is_found() -> None:
     match = find(index_of(me=[*A, *B, *C]), "me", [*A, *B, *A, 5])
-    assert match.block_ids == [0, 1]
+    assert match.block_ids == (0, 1)
     assert match.partial is None
     assert match.num_tokens == 32
 
@@ -44,7 +44,7 @@ def test_the_longest_run_of_full_blocks_is_found() -> None:
 def test_the_last_token_is_never_found() -> None:
     index = index_of(me=[*A, *B])
     match = find(index, "me", [*A, *B])
-    assert match.block_ids == [0]
+    assert match.block_ids == (0,)
     assert match.partial is not None
     assert (match.partial.block_id, match.partial.num_tokens) == (1, 15)
     assert find(index, "me", [*A, *B, 5]).num_tokens == 32
@@ -106,7 +106,7 @@ def test_forgetting_one_twin_leaves_the_other() -> None:
     index = index_of(me=A)
     publish(index, "me", A, 7)
     index.forget([0])
-    assert find(index, "me", [*A, 5]).block_ids == [7]
+    assert find(index, "me", [*A, 5]).block_ids == (7,)
     assert index.worth(0) == Worth.NOTHING and index.worth(7) == Worth.BLOCK
     index.check()
 
@@ -116,7 +116,7 @@ def test_a_child_is_found_again_once_its_parent_is_recomputed() -> None:
     index.forget([0])
     assert find(index, "me", [*A, *B, 5]).num_tokens == 0
     publish(index, "me", A, 5)
-    assert find(index, "me", [*A, *B, 5]).block_ids == [5, 1]
+    assert find(index, "me", [*A, *B, 5]).block_ids == (5, 1)
     index.check()
 
 
