@@ -1,4 +1,4 @@
-"""`halfline quality`: how far one way of running a model lies from another."""
+"""`halfline quality`: how far one way of running a model lies from another, and what answers are worth."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.quality_confidence import confidence
+from halfline.cli.quality_cuts import cuts
 from halfline.cli.quality_infilling import infilling
 from halfline.cli.where import DataDir, SettingsFile
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 quality_app = typer.Typer(no_args_is_help=True, help="Compare ways of running a model.")
 
 quality_app.command()(infilling)
+quality_app.command()(cuts)
+quality_app.command()(confidence)
 
 _EXECUTORS = "reference, or native[:threads=N,isa=NAME]"
 

@@ -12,13 +12,14 @@ lets it run on into what stands behind the hole has missed it.
 """
 
 import random
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
-from halfline.pipeline.postprocess.languages import language_of
+from halfline.pipeline.postprocess.languages import PROSE, UNKNOWN, language_of
 from halfline.pipeline.postprocess.postprocessing import editor_filters, editor_rewrites
 from halfline.pipeline.postprocess.surroundings import indentation, surroundings
 from halfline.request import Document
@@ -27,6 +28,8 @@ from halfline.sampling.sampler import Scored
 
 KINDS = ("line", "span", "block", "open")
 
+_MIN_BYTES = 500
+_MAX_BYTES = 100_000
 _MAX_BLOCK_CHARACTERS = 800
 _OVERRUN_CHARACTERS = 400  # of what stands behind the hole, that the answer goes on with
 
@@ -59,11 +62,7 @@ def holes(text: str, path: str, count: int, chance: random.Random) -> Iterator[H
     for line in lines:
         starts.append(starts[-1] + len(line))
     solid = [i for i, line in enumerate(lines) if line.strip()]
-    openers = [
-        i
-        for i, j in pairwise(solid)
-        if j == i + 1 and indentation(lines[j]) > indentation(lines[i])
-    ]
+    openers = [i for i, j in pairwise(solid) if j == i + 1 and indentation(lines[j]) > indentation(lines[i])]
     for number in chance.sample(solid, min(count, len(solid))):
         line = lines[number].rstrip()
         blanks = len(line) - len(line.lstrip())
@@ -84,9 +83,8 @@ def holes(text: str, path: str, count: int, chance: random.Random) -> Iterator[H
 def judge(hole: Hole) -> Judged:
     """What the rules, all together, make of the true answer."""
     around = surroundings(hole.document)
-    filters = editor_filters(around)
-    reader = Reader(_Characters(), filters, rewrites=editor_rewrites(around))
-    shown, cuts = "", []
+    reader = Reader(_Characters(), editor_filters(around), rewrites=editor_rewrites(around))
+    shown = ""
     for character in hole.answer:
         piece = reader.push(Scored(ord(character)))
         shown += piece.text
@@ -107,9 +105,61 @@ def judge(hole: Hole) -> Judged:
     return Judged(language_of(hole.document.path).name, hole.kind, end, tuple(cuts), rewritten)
 
 
-def early_cuts(judged: Sequence[Judged]) -> Counter[str]:
-    """By rule, how many answers it cut too early, alone or with others."""
-    return Counter(rule for each in judged if each.end == "early" for rule in each.rules)
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Shares of `num_answers`; by rule, how many answers it cut too early, alone or with others."""
+
+    num_answers: int
+    early: float
+    right: float
+    late: float
+    rewritten: float
+    early_by_rule: Mapping[str, int]
+
+    def record(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def tally(judged: Sequence[Judged]) -> Tally:
+    ends = Counter(each.end for each in judged)
+    count = max(1, len(judged))
+    return Tally(
+        len(judged),
+        ends["early"] / count,
+        ends["right"] / count,
+        ends["late"] / count,
+        sum(each.rewritten for each in judged) / count,
+        Counter(rule for each in judged if each.end == "early" for rule in each.rules),
+    )
+
+
+def source_files(paths: Sequence[Path], max_per_language: int, seed: int) -> list[Path]:
+    """Files of known languages, of a size that people write; the same seed draws the same. Raises OSError."""
+    by_language: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in paths:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            language = language_of(file.name)
+            if language in (UNKNOWN, PROSE) or not file.is_file():
+                continue
+            if _MIN_BYTES <= file.stat().st_size <= _MAX_BYTES:
+                by_language[language.name].append(file)
+    chance = random.Random(seed)
+    return [
+        file
+        for _, files in sorted(by_language.items())
+        for file in chance.sample(files, min(max_per_language, len(files)))
+    ]
+
+
+def judge_files(files: Sequence[Path], holes_per_file: int, seed: int) -> list[Judged]:
+    """Raises OSError."""
+    judged = []
+    for file in files:
+        # Each file's holes are its own, whichever others are there.
+        chance = random.Random(f"{seed} {file.name}")
+        text = file.read_bytes().decode("utf-8", "replace")
+        judged += [judge(hole) for hole in holes(text, file.name, holes_per_file, chance)]
+    return judged
 
 
 class _Characters:
