@@ -6,12 +6,13 @@ prompt is the same whether or not somebody looked ahead.
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle, Generation
+from halfline.engine.sequence import Work
 from halfline.errors import NotNow
 from halfline.pipeline.following import Followers
 from halfline.pipeline.options import PipelineOptions
@@ -100,32 +101,23 @@ class PipelineForesight:
         return self._followers.num_waiting > 0
 
     async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
-        if not self._remembers(request):
+        if errand.called_off or not self._remembers(request):
             return []
         asked = await self._asked(request)
-        token_ids, forced = self._up_to_the_cursor(asked)
-        work = replace(
-            asked.work,
-            prompt_ids=asked.work.prompt_ids + token_ids,
-            max_new_tokens=1,
-            sampler=AlternativesSampler(self._spellings, forced, count),
-            reader=Reader(Detokenizer(self._tokenizer)),
-            stop_token_ids=frozenset(),
-            forced_ids=(),
-            max_forced_tokens=0,
-        )
+        works = [self._probe(asked, token_ids, forced, count) for token_ids, forced in self._places(asked)]
         try:
-            generation = self._engine.submit([work])
+            generation = self._engine.submit(works)
         except NotNow:
             return []
         errand.carry(generation)
+        tops: dict[int, Sequence[tuple[int, float]]] = {}
         try:
-            async for _, progress in generation:
+            async for position, progress in generation:
                 for token in progress.sampled:
-                    return self._texts(token.top, forced)
+                    tops[position] = token.top
         finally:
             generation.cancel()
-        return []
+        return self._merged(works, tops) if len(tops) == len(works) else []
 
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         asked = []
@@ -154,24 +146,51 @@ class PipelineForesight:
         prompt = await self._prompts.build(request, keeps=False)
         return self._works.greedy(idle(request), prompt, postprocessing(request, self._options))
 
-    def _up_to_the_cursor(self, asked: Greedy) -> tuple[tuple[int, ...], bytes]:
-        """The known tokens that end before the cursor, and what has still to come behind them."""
+    def _places(self, asked: Greedy) -> list[tuple[tuple[int, ...], bytes]]:
+        """Tokens behind the prompt, and what has still to come behind them: where the cursor's word may go on, and
+        behind it as it stands.
+        """
         walk = self._suggestions.walk(asked.namespace, asked.work.prompt_ids, asked.forced, ahead=True)
         token_ids: list[int] = []
         forced = asked.forced
         while forced and (token := walk.known()) is not None and walk.forced:
             token_ids.append(token.token_id)
             forced = walk.forced
-        return tuple(token_ids), forced
+        places = [(tuple(token_ids), forced)]
+        return [*places, (asked.work.forced_ids, b"")] if forced and asked.work.forced_ids else places
 
-    def _texts(self, top: Sequence[tuple[int, float]], forced: bytes) -> list[Alternative]:
-        """What the tokens spell beyond `forced`, as far as these are whole characters."""
-        found = []
-        for token_id, logprob in top:
-            spelled = self._spellings.of(token_id)[len(forced) :].decode(errors="ignore")
-            if spelled:
-                found.append(Alternative(spelled, math.exp(logprob)))
-        return found
+    def _probe(self, asked: Greedy, token_ids: tuple[int, ...], forced: bytes, count: int) -> Work:
+        return replace(
+            asked.work,
+            prompt_ids=asked.work.prompt_ids + token_ids,
+            max_new_tokens=1,
+            sampler=AlternativesSampler(self._spellings, forced, count),
+            reader=Reader(Detokenizer(self._tokenizer)),
+            stop_token_ids=frozenset(),
+            forced_ids=(),
+            max_forced_tokens=0,
+        )
+
+    def _merged(
+        self, works: Sequence[Work], tops: Mapping[int, Sequence[tuple[int, float]]]
+    ) -> list[Alternative]:
+        """The word as it goes on, and, as likely as that is, what comes behind it as it stands."""
+        found: list[Alternative] = []
+        chance = 1.0
+        for position in range(len(works)):
+            here = [
+                (self._beyond(works[position], token_id), math.exp(logprob))
+                for token_id, logprob in tops[position]
+            ]
+            found += [Alternative(text, chance * each) for text, each in here if text]
+            chance *= sum(each for text, each in here if not text)
+        return sorted(found, key=lambda each: -each.probability)
+
+    def _beyond(self, work: Work, token_id: int) -> str:
+        """What the token spells behind the forced text, as far as it is whole characters."""
+        assert isinstance(work.sampler, AlternativesSampler)
+        spelled = self._spellings.of(token_id)[len(work.sampler.forced) :]
+        return spelled.decode(errors="ignore")
 
 
 def idle(request: CompletionRequest) -> CompletionRequest:

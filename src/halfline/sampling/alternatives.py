@@ -20,7 +20,7 @@ class AlternativesSampler(Sampler):
     def __init__(self, spellings: Spellings, forced: bytes, count: int) -> None:
         super().__init__(SamplingParams(), ())
         self._spellings = spellings
-        self._forced = forced
+        self.forced = forced
         self._count = count
 
     @property
@@ -29,8 +29,8 @@ class AlternativesSampler(Sampler):
 
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         """Raises FloatingPointError when no token that agrees has a finite logit."""
-        if self._forced:
-            agreeing = self._spellings.agreeing(self._forced)
+        if self.forced:
+            agreeing = self._spellings.agreeing(self.forced)
             ids = np.sort(agreeing[agreeing < len(logits)])
         else:
             ids = np.arange(len(logits))
