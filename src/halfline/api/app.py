@@ -13,6 +13,7 @@ from starlette.responses import Response
 from halfline.api.answering import Answering
 from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
+from halfline.api.embeddings import embeddings_router, ollama_embeddings_router
 from halfline.api.events import events_router
 from halfline.api.failures import failure_response, plain_failure
 from halfline.api.live import LiveRequests
@@ -63,6 +64,8 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
     app.include_router(llama_router(answering))
     app.include_router(ollama_router(answering))
     app.include_router(tabby_router(answering))
+    app.include_router(embeddings_router(answering, live))
+    app.include_router(ollama_embeddings_router(answering, live))
     app.include_router(events_router(answering, Feedback(), metrics))
     app.include_router(status_router(serving, metrics))
     # The last added is the outermost.

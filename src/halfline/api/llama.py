@@ -69,11 +69,11 @@ def llama_router(answering: Answering) -> APIRouter:
         return JSONResponse(props(serving.loaded, version("halfline"), _NUM_SLOTS))
 
     @router.get("/slots")
-    async def places(fail_on_no_slot: bool = False) -> Response:
+    async def places(fail_on_no_slot: str = "") -> Response:
         """How many sequences run, and nothing of what they hold."""
         loaded = serving.loaded
         state = loaded.engine_state()
-        if fail_on_no_slot and state.num_running >= _NUM_SLOTS:
+        if fail_on_no_slot not in ("", "0", "false") and state.num_running >= _NUM_SLOTS:
             raise Overloaded(state.num_waiting, _NUM_SLOTS, 1.0)
         return JSONResponse(slots(state, loaded, _NUM_SLOTS))
 

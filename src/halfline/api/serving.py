@@ -11,6 +11,7 @@ from typing import Protocol
 
 from halfline.api.chat_template import ChatTemplate
 from halfline.errors import EngineFailed, HalflineError, Loading
+from halfline.pipeline.embed import Embedding
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
 from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import AheadState, EngineState, Metrics
@@ -33,6 +34,13 @@ class Pipeline(Protocol):
 
     def receipt(self, request_id: str) -> Receipt | None:
         """What a finished request cost; None when nothing is remembered of it."""
+
+
+class Embeds(Protocol):
+    """What the server needs of who embeds."""
+
+    async def embed(self, prompt: str | tuple[int, ...], tenant: str, user: str = "") -> Embedding:
+        """One vector; cancelling the caller ends the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,7 @@ class Loaded:
     """
 
     pipeline: Pipeline
+    embedder: Embeds
     model: ServedModel
     tokenizer: Tokenizer
     chat: ChatTemplate

@@ -19,6 +19,7 @@ from halfline.model.executor import BLOCK_TOKENS
 from halfline.model.tensor_shapes import required_shapes
 from halfline.native.executor import NativeExecutor
 from halfline.pipeline.complete import CompletionPipeline
+from halfline.pipeline.embed import Embedder
 from halfline.settings import Settings
 from halfline.text.infill import InfillFormat, InfillOrder, find_infill_format, usable_orders
 from halfline.text.tokenizer import Tokenizer
@@ -67,6 +68,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     ready = Ready(
         loaded=Loaded(
             pipeline=AheadOfKeystrokes(pipeline, pipeline.foresight, settings.warmup),
+            embedder=Embedder(engine, tokenizer, parts.spec),
             model=model,
             tokenizer=tokenizer,
             chat=ChatTemplate(tokenizer, parts.chat_template or CHATML),

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
 
@@ -15,6 +16,7 @@ from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, ServedModel
 from halfline.engine.stats import EngineStats
+from halfline.pipeline.embed import Embedding
 from halfline.request import (
     Choice,
     ChoiceDelta,
@@ -144,6 +146,13 @@ class FakePipeline:
         )
 
 
+class FakeEmbedder:
+    """The vector of a text or of token ids is (1, its length)."""
+
+    async def embed(self, prompt: str | tuple[int, ...], tenant: str, user: str = "") -> Embedding:
+        return Embedding(np.array([1.0, len(prompt)], np.float32), len(prompt))
+
+
 @dataclass
 class Stage:
     """A running application around a fake pipeline; tests turn its knobs between requests."""
@@ -180,6 +189,7 @@ def on_stage() -> Callable[..., object]:
         def load_fake() -> Loaded:
             return Loaded(
                 pipeline=pipeline,
+                embedder=FakeEmbedder(),
                 model=ServedModel(name="letters", max_context=512, infill_format="letters"),
                 tokenizer=LETTERS,
                 chat=ChatTemplate(LETTERS),

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.anyio
 GOLDEN = Path(__file__).parents[2] / "server" / "api" / "golden"
 
 DIALECTS = {
-    "openai": ("/v1/completions", "/v1/chat/completions"),
+    "openai": ("/v1/completions", "/v1/chat/completions", "/v1/embeddings"),
     "llama": ("/infill", "/completion", "/tokenize", "/detokenize", "/apply-template"),
     "tabby": ("/v1/completions#tabby", "/v1/events"),
-    "ollama": ("/api/generate", "/api/chat", "/api/show"),
+    "ollama": ("/api/generate", "/api/chat", "/api/show", "/api/embed", "/api/embeddings"),
     "mistral": ("/v1/fim/completions",),
     "copilot": ("/v1/engines/copilot-codex/completions",),
 }
@@ -28,6 +28,9 @@ MORE: dict[str, list[dict[str, Any]]] = {
     "/tokenize": [
         {"content": "a <|im_end|> b", "add_special": True, "parse_special": True, "with_pieces": True}
     ],
+    "/v1/embeddings": [{"model": "any", "input": ["a", "b"], "encoding_format": "base64", "user": "ada"}],
+    "/api/embed": [{"model": "any", "input": "a", "truncate": True}],
+    "/api/embeddings": [{"model": "any", "prompt": "a", "keep_alive": "5m"}],
     "/detokenize": [{"tokens": [3, 4, 5]}],
     "/apply-template": [{"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}],
 }

@@ -251,6 +251,10 @@ def test_the_openai_package_completes_streams_and_chats(server) -> None:
         assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == (
             chat.choices[0].message.content
         )
+        texts = ["def area(radius):", "def area(r):", "SELECT name FROM users;"]
+        vectors = [each.embedding for each in client.embeddings.create(model="any", input=texts).data]
+        near, far = (sum(a * b for a, b in zip(vectors[0], other, strict=True)) for other in vectors[1:])
+        assert far < near < 1.0
         (card,) = client.models.list().data
         assert client.models.retrieve("whatever/name").id == card.id
         with pytest.raises(openai.BadRequestError, match="tools"):
@@ -268,6 +272,8 @@ def test_the_ollama_package_generates_chats_and_looks_around(server) -> None:
         chat = client.chat(model="any", messages=[{"role": "user", "content": "hi"}], options=options)
         assert chat.message.content
         assert client.generate(model="any", prompt="").done_reason == "load"
+        (vector,) = client.embed(model="any", input="def area(radius):").embeddings
+        assert abs(sum(x * x for x in vector) - 1.0) < 1e-5
         (model,) = client.list().models
         assert model.size is not None and model.size > 10_000_000
         assert client.ps().models[0].model == model.model
