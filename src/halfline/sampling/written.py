@@ -7,6 +7,9 @@ from typing import Protocol
 class TextRewrite(Protocol):
     """Changes characters on their way out, perhaps later, and cuts nothing off."""
 
+    def passes(self, text: str) -> bool:
+        """Whether `push` would return just this text."""
+
     def push(self, text: str) -> str: ...
     def finish(self) -> str: ...
 
@@ -20,9 +23,12 @@ class Written:
         self._places: list[int] = []  # of each character read, how many had been written before it
 
     def push(self, text: str) -> str:
-        if not self._rewrites:
+        if not self._rewrites or not text:
             return text
-        return "".join(self._push_one(character) for character in text)
+        if all(each.passes(text) for each in self._rewrites):
+            self._places.extend(range(self._num_written, self._num_written + len(text)))
+            return self._rewritten(text)
+        return "".join(map(self._push_one, text))
 
     def finish(self) -> str:
         """What the rewrites still hold; called once, last."""
@@ -40,7 +46,9 @@ class Written:
 
     def _push_one(self, character: str) -> str:
         self._places.append(self._num_written)
-        text = character
+        return self._rewritten(character)
+
+    def _rewritten(self, text: str) -> str:
         for each in self._rewrites:
             text = each.push(text)
         self._num_written += len(text)

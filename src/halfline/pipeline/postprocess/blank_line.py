@@ -19,6 +19,9 @@ class BlankLine:
         self.stopped = False
 
     def push(self, text: str) -> str:
+        if self._begun and self._num_newlines == 0 and "\n" not in text:
+            self._scanner.read(text)
+            return text
         shown = ""
         for character in text:
             shown += self._take(character)

@@ -33,6 +33,10 @@ class Brackets:
         self.stopped = False
 
     def push(self, text: str) -> str:
+        if not self._held and not self._in_first_string and not self._scanner.tells(text):
+            self._scanner.read(text)
+            self._on_blanks = self._on_blanks and text.isspace()
+            return text
         shown = ""
         for character in text:
             shown += self._take(character)

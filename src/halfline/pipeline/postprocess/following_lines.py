@@ -28,10 +28,9 @@ class FollowingLines:
         if not self._lines:
             return text
         shown = ""
-        for character in text:
-            shown += self._take(character)
-            if self.stopped:
-                break
+        while text and not self.stopped:
+            line, newline, text = text.partition("\n")
+            shown += self._take(line + newline)
         return shown
 
     def finish(self) -> str:
@@ -40,23 +39,22 @@ class FollowingLines:
         held, self._held = self._held, ""
         return "" if self.stopped else held
 
-    def _take(self, character: str) -> str:
-        self._held += character
-        if character != "\n":
-            if self._line is None:
-                return self._release()
-            self._line += character
-            if self._may_become_the_next():
-                return ""
-            self._line = None
-            self._num_same = 0
-            return self._release()
-        line, self._line = self._line, ""
-        if line is None:
-            return self._release()
-        if line.strip():
-            self._end_line(line)
-        return "" if self.stopped or self._num_same else self._release()
+    def _take(self, text: str) -> str:
+        """At most a line."""
+        self._held += text
+        ends = text.endswith("\n")
+        if self._line is not None:
+            self._line += text.removesuffix("\n")
+            if not self._may_become_the_next(self._line):
+                self._line = None
+                self._num_same = 0
+        line = self._line
+        if ends:
+            self._line = ""
+            if line is not None and line.strip():
+                self._end_line(line)
+        held_back = self.stopped or (line is not None and (self._num_same > 0 or not ends))
+        return "" if held_back else self._release()
 
     def _end_line(self, line: str) -> None:
         if line.rstrip() != self._lines[self._num_same]:
@@ -65,10 +63,9 @@ class FollowingLines:
         self.stopped = _is_distinctive(self._lines[self._num_same])
         self._num_same = (self._num_same + 1) % len(self._lines)
 
-    def _may_become_the_next(self) -> bool:
-        assert self._line is not None
+    def _may_become_the_next(self, line: str) -> bool:
         following = self._lines[self._num_same]
-        return following.startswith(self._line) or following == self._line.rstrip()
+        return following.startswith(line) or following == line.rstrip() or not line.strip()
 
     def _release(self) -> str:
         held, self._held = self._held, ""

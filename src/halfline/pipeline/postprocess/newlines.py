@@ -8,6 +8,9 @@ class Newlines:
         self._newline = newline
         self._held = ""  # a carriage return whose line feed may still come
 
+    def passes(self, text: str) -> bool:
+        return not self._held and "\r" not in text and "\n" not in text
+
     def push(self, text: str) -> str:
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""

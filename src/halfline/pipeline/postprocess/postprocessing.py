@@ -85,9 +85,7 @@ def editor_filters(around: Surroundings) -> list[TextFilter]:
 
 def editor_rewrites(around: Surroundings) -> list[TextRewrite]:
     """What is written in the document's own way."""
-    rewrites: list[TextRewrite] = []
-    if around.indent is not None:
-        rewrites.append(Indentation(around, around.indent))
+    rewrites: list[TextRewrite] = [Indentation(around)]
     if around.newline is not None:
         rewrites.append(Newlines(around.newline))
     return rewrites

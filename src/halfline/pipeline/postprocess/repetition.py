@@ -3,8 +3,8 @@
 _MAX_LINES = 4  # of a repeated block
 _MIN_TIMES = 3
 _MAX_PERIOD = 32  # characters
-_MIN_CHARACTERS = 96
-_MIN_PERIODS = 6
+_STRIDE = 32  # characters between two looks at the last _WATCHED of them
+_WATCHED = 6 * _MAX_PERIOD
 
 
 class Repetition:
@@ -17,22 +17,22 @@ class Repetition:
     def __init__(self, line: str) -> None:
         self._lines: list[str] = []
         self._line = line
-        self._line_runs = [0] * (
-            _MAX_LINES + 1
-        )  # by distance, how many lines in a row are those so far above
-        self._text = ""  # the last characters
-        self._runs = [0] * (
-            _MAX_PERIOD + 1
-        )  # by distance, how many characters in a row are those so far before
+        self._runs = [0] * (_MAX_LINES + 1)  # by distance, how many lines in a row are those so far above
+        self._text = ""  # the last characters of the answer
+        self._num_read = 0
         self._held = ""
         self.stopped = False
 
     def push(self, text: str) -> str:
         shown = ""
-        for character in text:
-            shown += self._take(character)
-            if self.stopped:
-                break
+        while text and not self.stopped:
+            # As far as the line goes, and to the next look: where that is does not depend on how the text is cut.
+            stop = min(len(text), _STRIDE - self._num_read % _STRIDE)
+            newline = text.find("\n", 0, stop)
+            if newline >= 0:
+                stop = newline + 1
+            shown += self._take(text[:stop])
+            text = text[stop:]
         return shown
 
     def finish(self) -> str:
@@ -42,16 +42,20 @@ class Repetition:
         held, self._held = self._held, ""
         return "" if self.stopped else held
 
-    def _take(self, character: str) -> str:
-        self._held += character
-        if self._circles(character):
+    def _take(self, text: str) -> str:
+        """At most a line."""
+        self._held += text
+        self._text = (self._text + text)[-_WATCHED:]
+        self._num_read += len(text)
+        if self._num_read % _STRIDE == 0 and self._circles():
             self.stopped = True
             return ""
-        if character != "\n":
-            self._line += character
+        if not text.endswith("\n"):
+            self._line += text
             return "" if self._repeats() else self._release()
+        self._line += text[:-1]
         self._end_line()
-        return "" if self.stopped or max(self._line_runs) else self._release()
+        return "" if self.stopped or max(self._runs) else self._release()
 
     def _repeats(self) -> bool:
         """Whether the line, as far as it has come, is one of those before."""
@@ -61,8 +65,8 @@ class Repetition:
         line, self._line = self._line, ""
         for distance in range(1, _MAX_LINES + 1):
             same = len(self._lines) >= distance and self._lines[-distance] == line and bool(line.strip())
-            self._line_runs[distance] = self._line_runs[distance] + 1 if same else 0
-            enough = self._line_runs[distance] >= (_MIN_TIMES - 1) * distance
+            self._runs[distance] = self._runs[distance] + 1 if same else 0
+            enough = self._runs[distance] >= (_MIN_TIMES - 1) * distance
             self.stopped |= enough and self._says_something(distance)
         self._lines = [*self._lines[1 - _MAX_LINES :], line]
 
@@ -70,16 +74,11 @@ class Repetition:
         """Closing three blocks takes three lines alike, and so do three empty rows."""
         return any(sum(map(str.isalnum, line)) >= 4 for line in self._lines[-num_lines:])
 
-    def _circles(self, character: str) -> bool:
-        self._text = self._text[-_MAX_PERIOD:] + character
-        circles = False
-        for distance in range(1, min(_MAX_PERIOD, len(self._text) - 1) + 1):
-            if self._text[-1 - distance] != character:
-                self._runs[distance] = 0
-                continue
-            self._runs[distance] += 1
-            circles |= self._runs[distance] >= max(_MIN_CHARACTERS, _MIN_PERIODS * distance)
-        return circles
+    def _circles(self) -> bool:
+        text = self._text
+        return len(text) == _WATCHED and any(
+            text.startswith(text[period:]) for period in range(1, _MAX_PERIOD + 1)
+        )
 
     def _release(self) -> str:
         held, self._held = self._held, ""

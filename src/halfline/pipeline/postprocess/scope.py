@@ -37,6 +37,8 @@ class Scope:
         self.stopped = False
 
     def push(self, text: str) -> str:
+        if self._blanks is None and self._word is None and "\n" not in text:
+            return self._pass_on(text)
         shown = ""
         for character in text:
             shown += self._take(character)
@@ -47,6 +49,15 @@ class Scope:
     def finish(self) -> str:
         """A word that the text ended in is shown if it is whole."""
         return self._word if self._word in self._language.goes_on else ""
+
+    def _pass_on(self, text: str) -> str:
+        """In the midst of a line nothing is decided."""
+        self._scanner.read(text)
+        solid = text.rstrip()
+        if solid:
+            self._last = solid[-1]
+            self._written = True
+        return text
 
     def _take(self, character: str) -> str:
         if self._word is not None:

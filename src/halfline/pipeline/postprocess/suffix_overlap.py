@@ -6,6 +6,8 @@ x = █ + y       the model writes   f(a) + y⏎…      the editor gets   f(a)
 from halfline.pipeline.postprocess.scanner import Scanner
 from halfline.pipeline.postprocess.surroundings import Surroundings
 
+_MAX_REST = 256  # characters; nobody writes more of a line from memory, and each is compared with each
+
 
 class SuffixOverlap:
     """A text filter (sampling/reader.py) for the rest of the cursor's line.
@@ -22,7 +24,7 @@ class SuffixOverlap:
         self._rest = around.rest.strip()  # blank at a line's end: then nothing is ever cut
         self._line = ""
         self._num_shown = 0  # of the line
-        self._in_first_line = bool(self._rest)
+        self._in_first_line = 0 < len(self._rest) <= _MAX_REST
         self.stopped = False
 
     def push(self, text: str) -> str:

@@ -13,7 +13,7 @@ from halfline.request import Document
 _LINE_CHARACTERS = 4096
 _ABOVE_CHARACTERS = 8192
 _BELOW_CHARACTERS = 4096
-_PARITY_CHARACTERS = 1 << 18  # counting quotes in more takes too long for a keystroke
+_PARITY_CHARACTERS = 1 << 16  # counting quotes in more takes too long for a keystroke
 
 TAB_WIDTH = 4
 
@@ -24,7 +24,7 @@ class Surroundings:
     and behind that line, cut to a few thousand characters. No carriage returns. `inside` is what ends the string or
     comment of many lines in which the line begins, None if in none.
 
-    `newline` and `indent` (a tab, or the spaces of one level) are the document's own; None: it shows none.
+    `newline` is the document's own; None: it shows none.
     """
 
     language: Language
@@ -34,7 +34,6 @@ class Surroundings:
     below: str
     inside: str | None
     newline: str | None
-    indent: str | None
 
     @property
     def on_blank_line(self) -> bool:
@@ -65,7 +64,6 @@ def surroundings(document: Document) -> Surroundings:
         below=below.replace("\r\n", "\n"),
         inside=_inside(document.prefix[:start], language),
         newline=_newline(document, start, stop),
-        indent=_indent(above[-_LINE_CHARACTERS:] + document.prefix[start:][-_LINE_CHARACTERS:], below),
     )
 
 
@@ -108,9 +106,12 @@ def _newline(document: Document, start: int, stop: int) -> str | None:
 _INDENTED = re.compile(r"^([ \t]+)[^\s*]", re.MULTILINE)
 
 
-def _indent(above: str, below: str) -> str | None:
-    """One level: a tab, or the commonest step in spaces (2 to 8). None also where the lines do not agree."""
-    blanks = _INDENTED.findall(above)[-64:] + _INDENTED.findall(below)[:16]
+def level(around: Surroundings) -> str | None:
+    """What the document indents by: a tab, or the commonest step in spaces (2 to 8). None: it does not, or its lines do
+    not agree.
+    """
+    above = around.above[-_LINE_CHARACTERS:] + around.line
+    blanks = _INDENTED.findall(above)[-64:] + _INDENTED.findall(around.below)[:16]
     if not blanks:
         return None
     if any("\t" in each for each in blanks):
