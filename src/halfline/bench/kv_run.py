@@ -1,27 +1,30 @@
 """The whole KV benchmark, its tables and its record."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from halfline.bench.allocation import Blocks, Doubling, Waste, editor_requests, replay
+from halfline.bench.allocation import Blocks, Doubling, Request, Waste, replay
 from halfline.bench.kv_accounts import NUM_TOKENS, HitPath, measure_hit_path
 from halfline.bench.kv_engine import Crowd, Reuse, measure_crowd, measure_reuse
 from halfline.bench.kv_slabs import CLASSES, Slabs
 from halfline.bench.kv_tiers import Tiers, measure_tiers
 from halfline.bench.ratios import spread_of
+from halfline.bench.trace_requests import trace_requests
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
 from halfline.model.executor import BLOCK_TOKENS, Executor
 from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
+from halfline.pipeline.options import PipelineOptions
+from halfline.text.tokenizer import Tokenizer
 
-_REPLAYED, _SLOTS = 400, 16
+_REPLAYED, _SLOTS, _ANSWER_TOKENS = 400, 16, 64
 _CROWD = 256
 _REAL_CROWD = 32
 _REUSE_LENGTHS = (128, 512, 1536)
@@ -40,9 +43,20 @@ class KvResult:
     crowds: dict[str, Crowd]
 
 
-def run_kv(model: Path, num_threads: int, rounds: int) -> KvResult:
+def run_kv(model: Path, trace: Path, num_threads: int, rounds: int) -> KvResult:
+    """`trace` is a recorded session, for waste. Raises OSError or ValueError when it is none."""
     load = os.getloadavg()[0]
     with closing(open_checkpoint(model)) as checkpoint:
+        tokenizer = Tokenizer(checkpoint.vocab)
+        waste = measure_waste(
+            trace_requests(
+                trace,
+                _REPLAYED,
+                lambda text: len(tokenizer.encode(text)),
+                max_prompt=PipelineOptions().prefix_tokens,
+                max_answer=_ANSWER_TOKENS,
+            )
+        )
         executor = NativeExecutor(checkpoint, num_blocks=512, num_threads=num_threads)
     vocab = executor.spec.vocab_size
     stub = HashExecutor(1024)
@@ -58,15 +72,14 @@ def run_kv(model: Path, num_threads: int, rounds: int) -> KvResult:
         load=(load, os.getloadavg()[0]),
         hit_path=measure_hit_path(100 * rounds),
         reuse=reuse,
-        waste=measure_waste(),
+        waste=waste,
         tiers=tiers,
         crowds={"real model": real, "accounts alone": many},
     )
 
 
-def measure_waste() -> dict[str, Waste]:
-    """The same made-up editor requests for every way of giving them room."""
-    requests = editor_requests(_REPLAYED, max_tokens=max(CLASSES))
+def measure_waste(requests: Sequence[Request]) -> dict[str, Waste]:
+    """The same requests for every way of giving them room. None longer than the largest slab."""
     return {
         f"blocks of {BLOCK_TOKENS}": replay(requests, Blocks(), _SLOTS),
         f"slabs of {'/'.join(map(str, CLASSES))}": replay(requests, Slabs(), _SLOTS),
@@ -105,7 +118,9 @@ def tables(result: KvResult) -> Iterator[Table]:
 
 
 def _hit_table(path: HitPath) -> Table:
-    table = Table("ms", "p50", "p95", "least", title=f"accounts of a prompt of {NUM_TOKENS} tokens, no model")
+    table = Table(
+        "processor ms", "p50", "p95", "least", title=f"accounts of a prompt of {NUM_TOKENS} tokens, no model"
+    )
     for name, times in (
         ("found, tokens encoded", path.first),
         ("found again", path.again),
@@ -141,7 +156,7 @@ def _waste_table(waste: dict[str, Waste]) -> Table:
         "unused between",
         "places needed",
         "places copied",
-        title=f"{_REPLAYED} requests, {_SLOTS} at a time",
+        title=f"{_REPLAYED} keystrokes of a recorded session, {_SLOTS} at a time",
     )
     for name, each in waste.items():
         table.add_row(

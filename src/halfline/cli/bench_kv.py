@@ -13,6 +13,7 @@ def bench_kv(
     model: Annotated[str | None, typer.Option(help="A stored model's name, or a GGUF file.")] = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
+    data: Annotated[Path, typer.Option(help="Folder with the recorded session.")] = Path("bench/data"),
     rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured.")] = 5,
     threads: Annotated[int, typer.Option(min=1, help="Threads that compute.")] = 2,
     results: Annotated[Path, typer.Option(help="Folder for the raw JSON.")] = Path("bench/results"),
@@ -28,12 +29,17 @@ def bench_kv(
 
         from halfline.bench.kv_run import record, run_kv, summary, tables
         from halfline.bench.machine import describe
+        from halfline.errors import BadSettings
         from halfline.model.store import ModelStore
         from halfline.settings import load_settings
 
         known = load_settings({"model": model, "data_dir": data_dir}, settings)
         with Console(stderr=True).status("measuring"):
-            result = run_kv(ModelStore(known.data_dir).resolve(known.model), threads, rounds)
+            model_path = ModelStore(known.data_dir).resolve(known.model)
+            try:
+                result = run_kv(model_path, data / "rustcode.json.gz", threads, rounds)
+            except (OSError, ValueError) as error:
+                raise BadSettings(f"--data: {error}") from error
         for table in tables(result):
             Console().print(table)
         machine = describe()
