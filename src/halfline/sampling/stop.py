@@ -15,12 +15,13 @@ class StopStrings:
 
     def __init__(self, strings: Sequence[str]) -> None:
         self._followers = [_Follower(string) for string in strings]
+        self._beginnings = frozenset(string[0] for string in strings)
         self._held = ""
         self.stopped = False
 
     def push(self, text: str) -> str:
         """The text that is now known to be before any stop string. Not to be called once `stopped`."""
-        if not self._followers:
+        if not self._held and self._beginnings.isdisjoint(text):
             return text
         text = self._held + text
         for end in range(len(self._held), len(text)):
