@@ -20,7 +20,10 @@ class Written:
     def __init__(self, rewrites: Sequence[TextRewrite]) -> None:
         self._rewrites = tuple(rewrites)
         self._num_written = 0
-        self._places: list[int] = []  # of each character read, how many had been written before it
+        self._holds = False
+        self._places: list[
+            int
+        ] = []  # of each character read, where it was written, or will be at the earliest
 
     def push(self, text: str) -> str:
         if not self._rewrites or not text:
@@ -45,8 +48,12 @@ class Written:
         return self._places[place] if place < len(self._places) else self._num_written
 
     def _push_one(self, character: str) -> str:
-        self._places.append(self._num_written)
-        return self._rewritten(character)
+        before = self._num_written
+        text = self._rewritten(character)
+        # What was held comes out first.
+        self._places.append(before + len(text) - 1 if self._holds and text else before)
+        self._holds = not text
+        return text
 
     def _rewritten(self, text: str) -> str:
         for each in self._rewrites:

@@ -49,7 +49,7 @@ class Repetition:
         self._num_read += len(text)
         if self._num_read % _STRIDE == 0 and self._circles():
             self.stopped = True
-            return ""
+            return self._release()
         if not text.endswith("\n"):
             self._line += text
             return "" if self._repeats() else self._release()

@@ -2,17 +2,20 @@
 
 
 class SingleLine:
-    """A text filter (sampling/reader.py)."""
+    """A text filter (sampling/reader.py). A carriage return may belong to the line end: it is held back."""
 
     rule = "single_line"
 
     def __init__(self) -> None:
+        self._held = ""
         self.stopped = False
 
     def push(self, text: str) -> str:
-        line, newline, _ = text.partition("\n")
+        line, newline, _ = (self._held + text).partition("\n")
         self.stopped = bool(newline)
-        return line.removesuffix("\r") if newline else line
+        shown = line.removesuffix("\r")
+        self._held = line[len(shown) :]
+        return shown
 
     def finish(self) -> str:
-        return ""
+        return self._held
