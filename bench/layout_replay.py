@@ -1,6 +1,7 @@
 """How many tokens a keystroke computes, by layout, counted: a trace, a tokenizer, no model and no clock.
 
     python -m bench.layout_replay MODEL.gguf TRACE.json.gz [--from N ...] [--count N] [--fresh N] [--least N] [--max N]
+        [--held N] [--write FILE.json]
 
 Replays the trace's documents before the cursor, keystroke by keystroke, through the layout. Beside each keystroke's
 prompt stands what of it no earlier prompt begins with (`computed`, at least one token: the last is always run; the
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=64)
     parser.add_argument("--max", type=int, default=1024)
     parser.add_argument("--held", type=int, default=20_000)
+    parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     with closing(open_checkpoint(options.model)) as checkpoint:
         tokenizer = Tokenizer(checkpoint.vocab)
@@ -148,7 +150,17 @@ def main() -> None:
     for name, row in table.items():
         print(f"{name:9}", "  ".join(f"{key} {value:.0f}" for key, value in row.items()))
     print(dict(reasons), f"of {len(computed)} keystrokes")
-    print(json.dumps({"sizes": [options.fresh, options.least, options.max], **table, "reasons": reasons}))
+    result = {
+        "fresh": options.fresh,
+        "least": options.least,
+        "max": options.max,
+        "keystrokes": len(computed),
+        **table,
+        "reasons": reasons,
+    }
+    if options.write is not None:
+        options.write.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

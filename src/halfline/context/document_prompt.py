@@ -15,24 +15,27 @@ from dataclasses import dataclass, replace
 from halfline.context.documents import DocumentKey, Documents, Middle, OpenDocument
 from halfline.context.layout import Layout, LayoutSizes
 from halfline.context.line_grid import LineGrid
-from halfline.context.sticky_suffix import StickySuffix, encode_suffix
-from halfline.document.encoded_text import EncodedText, TextEncoder, check_encodable
+from halfline.context.sticky_suffix import StickySuffix
+from halfline.document.encoded_text import EncodedText, TextEncoder
 from halfline.document.healing_point import HealingPoint, healing_point
+from halfline.errors import UnencodableText
 from halfline.request import Document
 from halfline.text.infill import NO_FRAME, InfillFormat, InfillOrder, frame
 from halfline.text.tokenizer import Tokenizer
 
-_MAX_TYPED_TOKENS = (
-    256  # in the anchored order, behind the middle marker; then the typing is said to begin anew
-)
+_MAX_TYPED_TOKENS = 256
+"""In the anchored order, behind the middle marker; then the typing is said to begin anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Tokens that a prompt may have, in all, and of the suffix."""
+    """Tokens that a prompt may have, in all, and of the suffix. Of a document without anchors that `share` of the usual
+    length is read; where there are some, less would only cost more.
+    """
 
     num_tokens: int
     num_suffix_tokens: int
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,30 +77,19 @@ class DocumentPrompts:
         )
 
     def build(
-        self,
-        document: Document,
-        key: DocumentKey | None,
-        room: Room,
-        *,
-        share: float,
-        heals: bool,
-        keeps: bool,
+        self, document: Document, key: DocumentKey | None, room: Room, *, heals: bool, keeps: bool
     ) -> DocumentPrompt:
-        """`key` None: nobody says whose document this is, so the prompt depends on nothing but it; then the window has
-        that `share` of its usual length. Where there are anchors a shorter window would only cost more.
+        """`key` None: nobody says whose document this is, so the prompt depends on nothing but it.
 
         `heals` False: the prompt's text is one range of its tokens and ends at the cursor. `keeps` False: for a guess
         at the document's future. Raises UnencodableText.
         """
         if key is None or room.num_tokens < self._sizes.max_tokens + room.num_suffix_tokens:
-            return self._alone(document, room, share, heals=heals)
+            return self._alone(document, room, heals=heals)
         known = self._documents.find(key, keeps=keeps)
         placement = known.layout.place(document.prefix)
-        suffix_ids: tuple[int, ...] = ()
-        kept = False
-        if self._shows_suffix:
-            anew = placement.reason not in ("kept", "returned")
-            suffix_ids, kept = known.suffix.read(document.suffix, room.num_suffix_tokens, renew=anew)
+        anew = placement.reason not in ("kept", "returned")
+        suffix_ids, kept = self._suffix(known.suffix, document, room.num_suffix_tokens, anew=anew)
         if self._order == "anchored" and heals:
             known.middle = self._middle(known.middle, placement.encoded)
         return self._put_together(
@@ -113,21 +105,34 @@ class DocumentPrompts:
             },
         )
 
-    def _alone(self, document: Document, room: Room, share: float, *, heals: bool) -> DocumentPrompt:
-        max_tokens = min(int(self._sizes.max_tokens * share), room.num_tokens)
+    def _alone(self, document: Document, room: Room, *, heals: bool) -> DocumentPrompt:
+        max_tokens = min(int(self._sizes.max_tokens * room.share), room.num_tokens)
         start = self._grid.start(document.prefix, max_tokens)
         encoded = self._encoder.encode(document.prefix[start:])
         while len(encoded) > room.num_tokens:  # counted in cells, a window may come out a little longer
             start += 1 + len(encoded.text) // 16
             encoded = self._encoder.encode(document.prefix[start:])
-        suffix_ids: tuple[int, ...] = ()
-        if self._shows_suffix:
-            max_suffix = max(0, min(room.num_suffix_tokens, room.num_tokens - len(encoded)))
-            check_encodable(document.suffix[:max_suffix], len(document.prefix))
-            suffix_ids = encode_suffix(self._tokenizer, document.suffix, max_suffix)
+        max_suffix = max(0, min(int(room.num_suffix_tokens * room.share), room.num_tokens - len(encoded)))
+        suffix_ids, kept = self._suffix(StickySuffix(self._tokenizer), document, max_suffix, anew=True)
         middle = self._middle(None, encoded) if self._order == "anchored" and heals else None
-        ledger = {"anchor": "grid", "window": share, "expected_tokens": len(encoded), "suffix_kept": False}
+        ledger = {
+            "anchor": "grid",
+            "window": room.share,
+            "expected_tokens": len(encoded),
+            "suffix_kept": kept,
+        }
         return self._put_together(encoded, middle, suffix_ids, start, heals=heals, ledger=ledger)
+
+    def _suffix(
+        self, sticky: StickySuffix, document: Document, max_tokens: int, *, anew: bool
+    ) -> tuple[tuple[int, ...], bool]:
+        """The suffix's tokens, none in an order without it, and whether they are those of before."""
+        if not self._shows_suffix:
+            return (), False
+        try:
+            return sticky.read(document.suffix, max_tokens, renew=anew)
+        except UnencodableText as error:
+            raise UnencodableText(len(document.prefix) + error.offset) from None
 
     def _middle(self, last: Middle | None, encoded: EncodedText) -> Middle:
         """What was typed goes on, or begins anew at the cursor's line."""
@@ -160,9 +165,8 @@ class DocumentPrompts:
         if heals:
             encoder = self._encoder if middle is None else self._typed_encoder
             healed = healing_point(self._tokenizer, encoder, last)
-            if healed is not None and (
-                healed.num_tokens or head_ids
-            ):  # something has to be left of the prompt
+            # Something has to be left of the prompt.
+            if healed is not None and (healed.num_tokens or head_ids):
                 point = healed
         token_ids = (*head_ids, *last.token_ids[: point.num_tokens], *parts.behind)
         return DocumentPrompt(

@@ -89,7 +89,7 @@ def try_orders(
             break
         for order, builder in builders.items():
             document = Document(hole.before, hole.behind)
-            prompt = builder.build(document, None, _ROOM, share=1.0, heals=True, keeps=False)
+            prompt = builder.build(document, None, _ROOM, heals=True, keeps=False)
             middle = tokenizer.encode(prompt.forced_text + hole.middle, continues=True)
             token_ids = [*tokenizer.encode(""), *prompt.token_ids, *middle]
             sums[order] += _logprob(executor, token_ids, len(middle))

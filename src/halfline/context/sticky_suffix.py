@@ -35,18 +35,13 @@ class StickySuffix:
         text = suffix[: max_tokens * _TOKEN_CHARACTERS]
         if text == self._text and not renew and len(self._token_ids) <= max_tokens:
             return self._token_ids, True
-        token_ids = encode_suffix(self._tokenizer, suffix, max_tokens)
+        token_ids = tuple(self._tokenizer.encode(text, continues=True)[:max_tokens])
         fits = self._text is not None and len(self._token_ids) <= max_tokens
         kept = fits and not renew and nearly_same(self._token_ids, token_ids)
         self._text = text
         if not kept:
             self._token_ids = token_ids
         return self._token_ids, kept
-
-
-def encode_suffix(tokenizer: Tokenizer, suffix: str, max_tokens: int) -> tuple[int, ...]:
-    """The first tokens of what is behind the cursor, in time for these alone. Raises UnencodableText."""
-    return tuple(tokenizer.encode(suffix[: max_tokens * _TOKEN_CHARACTERS], continues=True)[:max_tokens])
 
 
 def nearly_same(before: Sequence[int], now: Sequence[int]) -> bool:

@@ -167,8 +167,11 @@ class PromptBuilder:
         built = self._documents.build(
             document,
             _key(request, document),
-            Room(num_tokens=room, num_suffix_tokens=int(self._options.suffix_tokens * share)),
-            share=share,
+            Room(
+                num_tokens=room,
+                num_suffix_tokens=self._options.suffix_tokens,
+                share=share,
+            ),
             heals=heals,
             keeps=keeps,
         )

@@ -41,7 +41,7 @@ def builder(order: InfillOrder, tokenizer: Tokenizer = TOKENIZER) -> DocumentPro
 def built(
     prompts: DocumentPrompts, before: str, behind: str = BEHIND, key: DocumentKey | None = KEY
 ) -> DocumentPrompt:
-    return prompts.build(Document(before, behind), key, ROOM, share=1.0, heals=True, keeps=True)
+    return prompts.build(Document(before, behind), key, ROOM, heals=True, keeps=True)
 
 
 def spelt(prompt: DocumentPrompt) -> str:
@@ -116,7 +116,7 @@ def test_a_guess_at_the_future_changes_nothing() -> None:
     for length in range(0, 200, 7):
         text = BEFORE + ("word " * 40)[:length]
         guess = Document(text + "guess\n" * 60, "quite another suffix")
-        other.build(guess, KEY, ROOM, share=1.0, heals=True, keeps=False)
+        other.build(guess, KEY, ROOM, heals=True, keeps=False)
         assert built(one, text) == built(other, text)
 
 
