@@ -1,4 +1,4 @@
-"""Which part of a document goes into the prompt: a window before the cursor that stays put while you type.
+"""A window before the cursor for a document of which nothing is remembered: a function of its text alone.
 
     line 0   32   64   96        █ cursor
          │    │    ├────┼────────┤
@@ -16,9 +16,9 @@ from functools import lru_cache
 from halfline.document.encoded_text import check_encodable
 from halfline.text.tokenizer import Tokenizer
 
-MAX_TOKEN_CHARACTERS = (
-    16  # a token of code is 3 to 4 characters on average; more are never looked at per token
-)
+_MAX_TOKEN_CHARACTERS = 16
+"""A token of code is 3 to 4 characters on average; more are never looked at per token."""
+
 _LINE_GRIDS = (32, 8, 1)
 _CHARACTER_GRIDS = (256, 64, 8, 1)  # within one endless line
 
@@ -37,7 +37,7 @@ class LineGrid:
 
         Takes time for `max_tokens` tokens, and one count of line ends for the rest. Raises UnencodableText.
         """
-        floor = max(0, len(prefix) - max_tokens * MAX_TOKEN_CHARACTERS)
+        floor = max(0, len(prefix) - max_tokens * _MAX_TOKEN_CHARACTERS)
         check_encodable(prefix[floor:], offset=floor)
         num_lines = prefix.count("\n")
         grids = [_line_starts(prefix, num_lines, grid, floor) for grid in _LINE_GRIDS]
