@@ -12,8 +12,8 @@ from halfline.sampling.reader import Piece
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a receipt is made of. A cancelled generation's last numbers arrive after its request has ended, so the
-    receipt is written when it is asked for.
+    """What a receipt is made of. A cancelled generation's last numbers arrive after its request has ended: until then a
+    receipt is written anew whenever it is asked for.
     """
 
     request_id: str
@@ -23,6 +23,11 @@ class Trace:
     follower: Follower
     total_ms: float
     endings: Sequence[Piece] = ()  # the last piece of each choice that came to its end
+
+    @property
+    def final(self) -> bool:
+        """Whether no number will change any more."""
+        return len(self.follower.outcomes) == self.num_choices
 
     def receipt(self) -> Receipt:
         outcomes = [self.follower.outcomes.get(choice, _CANCELLED) for choice in range(self.num_choices)]
@@ -88,6 +93,8 @@ _CANCELLED = Outcome(
 
 
 def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    if len(counts) == 1:
+        return dict(counts[0])
     total: Counter[str] = Counter()
     for each in counts:
         total.update(each)
@@ -95,18 +102,26 @@ def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 class Receipts:
-    """Keeps the latest `max_kept`; a request id that comes again replaces its predecessor."""
+    """Keeps the latest `max_kept`; a request id that comes again replaces its predecessor.
+
+    A trace holds a whole document, so it becomes a receipt as soon as its last numbers are there.
+    """
 
     def __init__(self, max_kept: int) -> None:
         self._max_kept = max_kept
-        self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._kept: OrderedDict[str, Trace | Receipt] = OrderedDict()
+        self._open: dict[str, Trace] = {}  # of these, what is still a trace
 
     def keep(self, trace: Trace) -> None:
-        self._traces.pop(trace.request_id, None)
-        self._traces[trace.request_id] = trace
-        if len(self._traces) > self._max_kept:
-            self._traces.popitem(last=False)
+        self._kept.pop(trace.request_id, None)
+        self._kept[trace.request_id] = self._open[trace.request_id] = trace
+        if len(self._kept) > self._max_kept:
+            self._open.pop(self._kept.popitem(last=False)[0], None)
+        for request_id, each in list(self._open.items()):
+            if each.final:
+                self._kept[request_id] = each.receipt()
+                del self._open[request_id]
 
     def find(self, request_id: str) -> Receipt | None:
-        trace = self._traces.get(request_id)
-        return None if trace is None else trace.receipt()
+        kept = self._kept.get(request_id)
+        return kept.receipt() if isinstance(kept, Trace) else kept

@@ -1,6 +1,7 @@
 """What was predicted is not computed again, and nothing is ever answered that would not be computed."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -252,7 +253,9 @@ def test_whatever_is_typed_the_answers_are_those_of_a_server_that_remembers_noth
     tiers: dict[str, int] = {}
 
     async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
-        engine = EngineHandle(Babbler(silences=True), EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off"))
+        engine = EngineHandle(
+            Babbler(silences=True), EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off")
+        )
         engine.start()
         forgetful = CompletionPipeline(engine, TOKENIZER, executor.spec, PipelineOptions(suggestions="off"))
         text, cursor, suggestion = "def f(a):\n    ", 14, ""
@@ -272,3 +275,15 @@ def test_whatever_is_typed_the_answers_are_those_of_a_server_that_remembers_noth
 
     serve(main, executor=Babbler(silences=True))
     assert min(tiers["typed"], tiers["continued"], tiers["miss"]) > 50
+
+
+def test_receipts_hold_no_documents() -> None:
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        for number in range(5):
+            await pipeline.complete(at_cursor(number, f"document {number}"))
+        gc.collect()
+        held = [each for each in gc.get_objects() if isinstance(each, Document)]
+        assert not any(each.prefix.startswith("document") for each in held)
+        assert pipeline.receipt("r0") is not None
+
+    serve(main)
