@@ -20,6 +20,7 @@ from halfline.model.tensor_shapes import required_shapes
 from halfline.native.executor import NativeExecutor
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.embed import Embedder
+from halfline.pipeline.reranking import Reranking
 from halfline.settings import Settings
 from halfline.text.infill import InfillFormat, InfillOrder, find_infill_format, usable_orders
 from halfline.text.tokenizer import Tokenizer
@@ -54,6 +55,8 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     infill = find_infill_format(tokenizer)
     order, trial = _infill_order(settings, executor, tokenizer, infill)
     pipeline = CompletionPipeline(engine, tokenizer, parts.spec, settings.pipeline, infill_order=order)
+    # A model that reads what is behind the cursor has no need to choose.
+    chosen = pipeline if infill else Reranking(pipeline, pipeline.judge, settings.pipeline)
     model = ServedModel(
         name=_served_name(settings.model),
         max_context=engine.max_sequence_tokens,
@@ -67,7 +70,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     )
     ready = Ready(
         loaded=Loaded(
-            pipeline=AheadOfKeystrokes(pipeline, pipeline.foresight, settings.warmup),
+            pipeline=AheadOfKeystrokes(chosen, pipeline.foresight, settings.warmup),
             embedder=Embedder(engine, tokenizer, parts.spec),
             model=model,
             tokenizer=tokenizer,

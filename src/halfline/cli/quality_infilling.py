@@ -139,7 +139,7 @@ def _filled(
             return asyncio.run(
                 fill_all(
                     tasks,
-                    _filler(ready.pipeline, max_tokens),
+                    _filler(ready.loaded.pipeline, max_tokens),
                     run_program,
                     Record(record, about),
                     at_once,

@@ -250,7 +250,11 @@ class Scheduler:
         num_tokens[sequence] = count
 
     def _match(self, sequence: Sequence) -> Match:
-        return sequence.table.match(sequence.token_ids) if sequence.may_reuse else NO_MATCH
+        num_reusable = sequence.num_reusable
+        if num_reusable == 0:
+            return NO_MATCH
+        # A match leaves the last token out.
+        return sequence.table.match(sequence.token_ids[: num_reusable + 1])
 
     def _admit(self, sequence: Sequence, match: Match, now: float) -> None:
         self._waiting.remove(sequence)

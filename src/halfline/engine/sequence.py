@@ -18,7 +18,8 @@ class Work:
 
     `max_new_tokens` 0 computes the prompt's KV and nothing more. `stop_token_ids` end it and are not shown.
     `namespace` (kv/namespace.py) says with whom KV may be shared, and drafts. `prompt_logprobs` asks to score the
-    prompt with that many alternatives per token, and so has every token of it computed; None does not.
+    prompt with that many alternatives per token from the one at `scores_from` on (at least its second), and so has
+    what leads to them computed, whoever computed it before; None does not.
     `forced_ids` probably come first, and within `max_forced_tokens` that do not count as new (sampling/healing.py):
     as a draft they cost no further step, whether or not others are made.
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
@@ -34,6 +35,7 @@ class Work:
     stop_token_ids: frozenset[int]
     namespace: str
     prompt_logprobs: int | None = None
+    scores_from: int = 1
     forced_ids: tuple[int, ...] = ()
     max_forced_tokens: int = 0
     draft_sources: tuple[Repeats, ...] = ()
@@ -126,7 +128,7 @@ class Sequence:
     running: bool = False  # admitted, and so on the scheduler's list of those that may hold blocks
     token_ids: list[int] = field(init=False)
     num_computed: int = 0
-    num_scored: int = 0  # prompt tokens whose score was reported
+    num_scored: int = field(init=False)  # prompt tokens whose score was reported, or is not wanted
     num_generated: int = 0  # sampled tokens, a stop token included
     num_reused: int | None = None  # adopted at first admission; None before
     num_run: int = 0
@@ -137,6 +139,7 @@ class Sequence:
 
     def __post_init__(self) -> None:
         self.token_ids = list(self.work.prompt_ids)
+        self.num_scored = self.work.scores_from - 1
         self._num_forced_before = self.work.reader.num_forced
 
     @property
@@ -170,10 +173,15 @@ class Sequence:
         return None if deadline_ms is None else self.submitted_at + deadline_ms / 1e3
 
     @property
-    def may_reuse(self) -> bool:
-        """Rows that are still to be read have to be computed, whoever computed them before."""
-        scored = self.work.prompt_logprobs is None or self.num_scored >= self.num_prompt - 1
-        return scored and (self.work.hidden_mean is None or self.work.hidden_mean.complete)
+    def num_reusable(self) -> int:
+        """How many of its first tokens may be taken over. Rows that are still to be read have to be computed, whoever
+        computed them before.
+        """
+        if self.work.hidden_mean is not None and not self.work.hidden_mean.complete:
+            return 0
+        if self.work.prompt_logprobs is None or self.num_scored >= self.num_prompt - 1:
+            return len(self.token_ids)
+        return self.num_scored
 
     def outcome(self, reason: FinishReason, now: float, failure: str | None = None) -> Outcome:
         """How it ended at `now` (the clock's seconds)."""

@@ -19,6 +19,7 @@ from halfline.pipeline.postprocess.postprocessing import Postprocessing, postpro
 from halfline.pipeline.prompt import Prompt, PromptBuilder
 from halfline.pipeline.question import question
 from halfline.pipeline.receipts import Receipts, Trace
+from halfline.pipeline.reranking import SuffixJudge
 from halfline.pipeline.typed_through import TypedThrough
 from halfline.pipeline.works import Works, is_greedy
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
@@ -50,6 +51,7 @@ class CompletionPipeline:
         self._prompts = PromptBuilder(
             tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order
         )
+        self.judge = SuffixJudge(engine, self._prompts, tokenizer, spec.name)
         self._works = Works(engine, tokenizer, spellings, spec.name)
         self.suggestions = Suggestions(spellings.of)
         self._typed_through = TypedThrough(engine, self.suggestions)

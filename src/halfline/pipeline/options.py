@@ -34,6 +34,10 @@ class PipelineOptions:
     """Whether tokens that were predicted are remembered, so that typing them computes nothing. Answers are the same
     either way."""
 
+    rerank: int = 0
+    """Answers drawn beside the greedy one where the model knows no infilling tokens; of all of them the one is shown that
+    fits best to what stands behind the cursor. Takes two to three times as long; 0 shows the greedy one."""
+
     deadline_ms: int | None = None
     """Milliseconds after which an answer ends with what there is, where the request does not say. Left out: never."""
 
@@ -56,5 +60,7 @@ class PipelineOptions:
             raise ValueError(f"min_confidence is {self.min_confidence}, it must be between 0 and 1")
         if self.deadline_ms is not None and self.deadline_ms < 1:
             raise ValueError(f"deadline_ms is {self.deadline_ms}, it must be at least 1")
+        if not 0 <= self.rerank <= 16:
+            raise ValueError(f"rerank is {self.rerank}, it must be between 0 and 16")
         if self.kept_receipts < 1:
             raise ValueError(f"kept_receipts is {self.kept_receipts}, it must be at least 1")

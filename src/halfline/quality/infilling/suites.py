@@ -44,11 +44,7 @@ class Task:
 
     def program(self, answer: str) -> str | None:
         """What to run; None when there is nothing to be told by running."""
-        if self.checks is None:
-            return None
-        # What was cut out ended its line, which an answer of one line does not say.
-        end = "\n" if self.single_line and not answer.endswith("\n") else ""
-        return f"{self.prefix}{answer}{end}{self.suffix}\n{self.checks}"
+        return None if self.checks is None else f"{self.prefix}{answer}{self.suffix}\n{self.checks}"
 
 
 def load(folder: Path, suite: Suite, limit: int | None = None) -> list[Task]:
@@ -79,13 +75,17 @@ def _tasks(suite: Suite, rows: Iterator[Mapping[str, Any]]) -> Iterator[Task]:
                 checks=None,
             )
         else:
+            single_line = suite == "single-line"
             yield Task(
                 id=row["task_id"],
                 problem=row["task_id"].rpartition("/")[0],
                 path=_FILE_NAMES["python"],
                 prefix=row["prompt"],
-                suffix=row["suffix"],
-                wanted=row["canonical_solution"],
-                single_line=suite == "single-line",
+                # Published with the line's end in the hole; an editor's cursor stands before it.
+                suffix="\n" + row["suffix"] if single_line else row["suffix"],
+                wanted=row["canonical_solution"].removesuffix("\n")
+                if single_line
+                else row["canonical_solution"],
+                single_line=single_line,
                 checks=f"{row['test']}\ncheck({row['entry_point']})\n",
             )

@@ -1,0 +1,236 @@
+"""Of several answers the one that fits best between what stands before the cursor and behind it (C12).
+
+A model that knows no infilling tokens writes on from what stands before; what is behind, it never sees. But it can say
+how probable that is behind each of several answers:
+
+    log p(answer, head of what is behind | before)
+
+is the log-probability of both, read in one pass over `answer + head` behind the KV of what is before. The greedy answer
+is replaced where another is better by `MARGIN` nats. Costs about twice the time of the greedy answer and that pass, so
+it is for those who would rather wait (docs/lab_log.md has what it gains).
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from halfline.engine.handle import EngineHandle
+from halfline.engine.sequence import Work
+from halfline.errors import NotNow
+from halfline.kv.namespace import F16, namespace
+from halfline.model.executor import CAUSAL
+from halfline.pipeline.options import PipelineOptions
+from halfline.pipeline.prompt import PromptBuilder
+from halfline.request import (
+    Choice,
+    ChoiceDelta,
+    Completion,
+    CompletionRequest,
+    Document,
+    Receipt,
+    SamplingParams,
+)
+from halfline.sampling.reader import Reader
+from halfline.sampling.sampler import Sampler
+from halfline.text.detokenizer import Detokenizer
+from halfline.text.tokenizer import Tokenizer
+
+HEAD_CHARACTERS = 100  # some 30 tokens: more of them change hardly any choice
+MARGIN = 2.0
+_TEMPERATURE, _TOP_P, _SEED = 0.7, 0.95, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The log-probability in nats of each answer with the head behind it, and how many tokens that took."""
+
+    logprobs: tuple[float, ...]
+    num_computed: int
+
+
+class Judge(Protocol):
+    async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
+        """Of answers to the request. Raises NotNow."""
+
+
+class SuffixJudge:
+    """Asks the model itself."""
+
+    def __init__(
+        self, engine: EngineHandle, prompts: PromptBuilder, tokenizer: Tokenizer, model_name: str
+    ) -> None:
+        self._engine = engine
+        self._prompts = prompts
+        self._tokenizer = tokenizer
+        self._model_name = model_name
+
+    async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
+        prompt = await self._prompts.build(request, keeps=False)
+        head = document.suffix[:HEAD_CHARACTERS]
+        works = [
+            self._work(request, prompt.token_ids, self._encode(prompt.forced_text + text + head))
+            for text in texts
+        ]
+        generation = self._engine.submit(works)
+        sums = [0.0] * len(works)
+        try:
+            async for position, progress in generation:
+                sums[position] += sum(each.logprob or 0.0 for each in progress.prompt_scores)
+        finally:
+            generation.cancel()
+        num_computed = sum(outcome.stats.num_computed for outcome in generation.outcomes.values())
+        return Verdict(tuple(sums), num_computed)
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_bos=False, continues=True)
+
+    def _work(self, request: CompletionRequest, prompt_ids: tuple[int, ...], token_ids: list[int]) -> Work:
+        neutral = SamplingParams()
+        whole = (*prompt_ids, *token_ids)[: self._engine.max_sequence_tokens]
+        return Work(
+            prompt_ids=whole,
+            max_new_tokens=0,
+            sampler=Sampler(neutral, whole, stream=0),
+            reader=Reader(Detokenizer(self._tokenizer), []),
+            stop_token_ids=frozenset(),
+            namespace=namespace(
+                tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
+            ),
+            prompt_logprobs=0,
+            scores_from=len(prompt_ids),
+            priority=request.priority,
+            tenant=request.tenant,
+            user=request.user,
+        )
+
+
+class Pipeline(Protocol):
+    """What answers are taken from."""
+
+    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]: ...
+    async def complete(self, request: CompletionRequest) -> Completion: ...
+    def cancel(self, request_id: str, tenant: str) -> bool: ...
+    def receipt(self, request_id: str) -> Receipt | None: ...
+
+
+class Reranking:
+    """A pipeline whose greedy editor answers are chosen among several; all else passes through."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        judge: Judge,
+        options: PipelineOptions,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._pipeline = pipeline
+        self._judge = judge
+        self._num_drawn = options.rerank
+        self._max_kept = options.kept_receipts
+        self._clock = clock
+        self._receipts: OrderedDict[str, Receipt] = OrderedDict()  # of answers that were chosen
+
+    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
+        """As the pipeline's; an answer that is chosen comes whole, as one delta."""
+        return self._whole(request) if self._chooses(request) else self._pipeline.stream(request)
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """As the pipeline's."""
+        if not self._chooses(request):
+            return await self._pipeline.complete(request)
+        assert isinstance(request.prompt, Document)
+        started_at = self._clock()
+        drawing = asyncio.ensure_future(self._pipeline.complete(self._drawn(request)))
+        try:
+            greedy = await self._pipeline.complete(request)
+            if greedy.choices[0].finish_reason not in ("stop", "length"):
+                return greedy
+            try:
+                drawn = await drawing
+                answers = _different((*greedy.choices, *drawn.choices))
+                if len(answers) == 1:
+                    return greedy
+                texts = [answer.text for answer in answers]
+                verdict = await self._judge.verdict(request, request.prompt, texts)
+            except NotNow:
+                return greedy
+        finally:
+            drawing.cancel()
+        return self._chosen(greedy, drawn, answers, verdict, started_at)
+
+    def cancel(self, request_id: str, tenant: str) -> bool:
+        """As the pipeline's; what was drawn beside it is then given up as well."""
+        return self._pipeline.cancel(request_id, tenant)
+
+    def receipt(self, request_id: str) -> Receipt | None:
+        """As the pipeline's; of a chosen answer with what all of them took."""
+        return self._receipts.get(request_id) or self._pipeline.receipt(request_id)
+
+    def _chooses(self, request: CompletionRequest) -> bool:
+        """A client that gave a deadline, or wants to see how an answer came about, gets the greedy one."""
+        return (
+            self._num_drawn > 0
+            and isinstance(request.prompt, Document)
+            and bool(request.prompt.suffix.strip())
+            and request.params.greedy
+            and request.params.logprobs is None
+            and request.deadline_ms is None
+            and request.num_choices == 1
+            and not request.echo
+            and request.max_tokens > 0
+        )
+
+    def _drawn(self, request: CompletionRequest) -> CompletionRequest:
+        """The same draws each time. Nobody's cursor: it neither replaces the greedy answer nor is replaced by it."""
+        params = replace(request.params, temperature=_TEMPERATURE, top_p=_TOP_P, seed=_SEED)
+        return replace(
+            request, id=f"{request.id}.drawn", params=params, num_choices=self._num_drawn, identity=None
+        )
+
+    async def _whole(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
+        completion = await self.complete(request)
+        for choice in completion.choices:
+            yield ChoiceDelta(
+                index=choice.index,
+                text=choice.text,
+                token_ids=choice.token_ids,
+                finish_reason=choice.finish_reason,
+                tier=completion.receipt.tier,
+            )
+
+    def _chosen(
+        self,
+        greedy: Completion,
+        drawn: Completion,
+        answers: Sequence[Choice],
+        verdict: Verdict,
+        started_at: float,
+    ) -> Completion:
+        best = max(range(len(answers)), key=lambda place: verdict.logprobs[place])
+        gain = verdict.logprobs[best] - verdict.logprobs[0]
+        if gain < MARGIN:
+            best = 0
+        receipt = replace(
+            greedy.receipt,
+            num_computed_tokens=greedy.receipt.num_computed_tokens
+            + drawn.receipt.num_computed_tokens
+            + verdict.num_computed,
+            total_ms=(self._clock() - started_at) * 1e3,
+            ledger={**greedy.receipt.ledger, "answers": len(answers), "chosen": best, "gain_nats": gain},
+        )
+        self._receipts[receipt.request_id] = receipt
+        if len(self._receipts) > self._max_kept:
+            self._receipts.popitem(last=False)
+        return Completion(greedy.request_id, (replace(answers[best], index=0),), receipt)
+
+
+def _different(choices: Sequence[Choice]) -> list[Choice]:
+    """Each text once, in order, and only of answers that came to their end."""
+    found: dict[str, Choice] = {}
+    for choice in choices:
+        if choice.finish_reason in ("stop", "length"):
+            found.setdefault(choice.text, choice)
+    return list(found.values())
