@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from halfline.api.serving import Pipeline
     from halfline.quality.infilling.run import Fill, Result
     from halfline.quality.infilling.suites import Task
+    from halfline.request import SamplingParams
 
 _ARM = "Settings by dotted name, such as pipeline.prefix_tokens=256,engine.speculation=off."
 
@@ -139,7 +140,7 @@ def _filled(
             return asyncio.run(
                 fill_all(
                     tasks,
-                    _filler(ready.loaded.pipeline, max_tokens),
+                    _filler(ready.loaded.pipeline, known.api.find_profile(None).params, max_tokens),
                     run_program,
                     Record(record, about),
                     at_once,
@@ -150,19 +151,20 @@ def _filled(
         ready.loaded.close()
 
 
-def _filler(pipeline: "Pipeline", max_tokens: int) -> "Fill":
-    """Asks as an editor does: the document with a cursor in it, greedily."""
+def _filler(pipeline: "Pipeline", params: "SamplingParams", max_tokens: int) -> "Fill":
+    """Asks as an editor does: the document with a cursor in it, and the server's profile (`api.profile`)."""
     import uuid
+    from dataclasses import replace
 
     from halfline.quality.infilling.run import Filled
-    from halfline.request import CompletionRequest, Document, SamplingParams
+    from halfline.request import CompletionRequest, Document
 
     async def fill(task: "Task") -> Filled:
         completion = await pipeline.complete(
             CompletionRequest(
                 id=f"cmpl-{uuid.uuid4().hex}",
                 prompt=Document(task.prefix, task.suffix, task.path),
-                params=SamplingParams(stop=("\n",) if task.single_line else ()),
+                params=replace(params, stop=("\n",) if task.single_line else ()),
                 max_tokens=max_tokens,
             )
         )
