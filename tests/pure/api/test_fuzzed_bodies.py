@@ -114,6 +114,7 @@ async def test_three_hundred_bodies_gone_wrong_are_answered(on_stage, dialect: s
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_ten_thousand_bodies_gone_wrong_are_answered(on_stage, dialect: str) -> None:
     await fuzz(on_stage, dialect, 10_000, seed=2)
