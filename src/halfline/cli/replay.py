@@ -72,13 +72,9 @@ def replay(
     while one runs the other is stopped. Prints tables, keeps raw numbers and ends with one line of JSON.
     """
     with one_sentence():
-        from halfline.cli.replaying import (  # start-up time
-            Opponent,
-            ReplayArguments,
-            check_equality,
-            find_stretches,
-            replay_and_report,
-        )
+        # Start-up time: both.
+        from halfline.cli.replay_arguments import Opponent, ReplayArguments, find_stretches
+        from halfline.cli.replaying import check_equality, replay_and_report
 
         arguments = ReplayArguments(
             stretches=find_stretches(

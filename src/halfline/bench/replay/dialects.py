@@ -108,9 +108,11 @@ def prompt_text(keystroke: Keystroke, ledger: Mapping[str, Any]) -> str | None:
 class LlamaCompletion:
     """llama-server's POST /completion, with what stands before the cursor as the prompt."""
 
-    def __init__(self, slot: int, window_lines: int | None) -> None:
-        """`slot` is this typist's own: what it holds is never given to another one. `window_lines` None: all."""
-        self._slot = slot
+    def __init__(self, slot: int | None, window_lines: int | None) -> None:
+        """`slot` is this typist's own: what it holds is never given to another one; None: the server chooses.
+        `window_lines` None: all there are.
+        """
+        self._slot = {} if slot is None else {"id_slot": slot}
         self._window_lines = window_lines
 
     def ask(self, connection: Connection, keystroke: Keystroke, within_s: float | None) -> Answer:
@@ -125,7 +127,7 @@ class LlamaCompletion:
             "top_k": 1,
             "stream": True,
             "cache_prompt": True,
-            "id_slot": self._slot,
+            **self._slot,
             # Without it the last event repeats the whole prompt.
             "response_fields": ["content", "stop", "timings", "tokens_predicted"],
         }

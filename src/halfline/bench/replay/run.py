@@ -82,10 +82,13 @@ def run_replay(
     sides: Sequence[Side],
     pace: Pace,
     num_typists: int,
-    encode: Encode,
+    encode: Encode | None,
     advanced: Callable[[int], None] = lambda num_keystrokes: None,
 ) -> Replayed:
-    """Play all stretches, `num_typists` of them at a time. Raises ReplayFailed and PeerFailed."""
+    """Play all stretches, `num_typists` of them at a time. `encode` None: nobody knows how prompts become tokens.
+
+    Raises ReplayFailed and PeerFailed.
+    """
     asked: list[Asked] = []
     answers: dict[str, list[Answer]] = {side.name: [] for side in sides}
     counted: dict[str, list[Counted | None]] = {side.name: [] for side in sides}
@@ -171,8 +174,8 @@ def _asked(place: int, stretch: Stretch, keystroke: Keystroke, turn: int) -> Ask
     )
 
 
-def _counted(oracle: Oracle, answer: Answer, encode: Encode) -> Counted | None:
-    if answer.prompt is None or answer.reused_tokens is None:
+def _counted(oracle: Oracle, answer: Answer, encode: Encode | None) -> Counted | None:
+    if encode is None or answer.prompt is None or answer.reused_tokens is None:
         return None
     token_ids = encode(answer.prompt)
     unknown = oracle.unknown(token_ids)
