@@ -22,6 +22,9 @@ from halfline.sampling.top_row import TopRow
 class Spellings(Protocol):
     """What tokens stand for, as bytes; control tokens for none."""
 
+    def prepare(self) -> None:
+        """Questions will come."""
+
     def of(self, token_id: int) -> bytes: ...
 
     def agreeing(self, data: bytes) -> NDArray[np.int64]:
@@ -47,6 +50,7 @@ class HealingSampler(Sampler):
         self._own_params = params
         self._spellings = spellings
         self._left = forced_text.encode()
+        spellings.prepare()
 
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         """Raises FloatingPointError when no token that agrees has a finite logit."""
