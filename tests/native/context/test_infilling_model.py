@@ -70,5 +70,7 @@ def request(length: int) -> CompletionRequest:
 
 
 @pytest.mark.parametrize("order", ["psm", "spm", "anchored", "prefix_only"])
-def test_in_every_order_a_keystroke_answers_as_if_nothing_had_been_computed_before(order: InfillOrder) -> None:
+def test_in_every_order_a_keystroke_answers_as_if_nothing_had_been_computed_before(
+    order: InfillOrder,
+) -> None:
     assert asyncio.run(answers(order, anew=False)) == asyncio.run(answers(order, anew=True))
