@@ -1,8 +1,9 @@
 """One draw from the distribution that temperature, top-k, top-p and min-p leave of a row of logits.
 
 The filters keep candidates: the `top_k` largest, then the fewest that reach `top_p` of what those weigh, then those of
-at least `min_p` of the largest weight. `draw` looks at the whole row, `draw_from_top` at its largest logits alone;
-where it can tell, it says the same.
+at least `min_p` of the largest weight. Where nothing is filtered the likeliest stand first, then the rest by id: most
+draws end among the first. `draw` looks at the whole row, `draw_from_top` at its largest logits alone; where it can
+tell, it says the same.
 """
 
 import numpy as np
@@ -24,6 +25,9 @@ def draw(logits: NDArray[np.float32], params: SamplingParams, uniform: float) ->
     """The token at the quantile `uniform`, in [0, 1), of the filtered distribution."""
     weights = weights_of(logits, float(logits.max()), params.temperature)
     candidates: NDArray[np.int64] = np.arange(len(logits))
+    if not _filters(params):
+        likeliest = largest(logits, TOP_LIST)
+        candidates = np.concatenate((likeliest, np.delete(candidates, likeliest)))
     if params.top_k:
         candidates = largest(logits, params.top_k)
     if params.top_p < 1.0:
@@ -34,13 +38,14 @@ def draw(logits: NDArray[np.float32], params: SamplingParams, uniform: float) ->
 
 
 def num_top_wanted(params: SamplingParams) -> int:
-    """How many of a row's largest logits let `draw_from_top` tell as a rule; 0: it never can."""
-    filtered = params.top_k > 0 or params.top_p < 1.0 or params.min_p > 0.0
-    return min(params.top_k or TOP_LIST, TOP_LIST) if filtered else 0
+    """How many of a row's largest logits let `draw_from_top` tell as a rule."""
+    return min(params.top_k or TOP_LIST, TOP_LIST)
 
 
 def draw_from_top(top: TopRow, params: SamplingParams, uniform: float) -> int | None:
     """What `draw` would say of the whole row; None when the largest logits do not tell."""
+    if not _filters(params):
+        return _draw_unfiltered(top, params.temperature, uniform)
     weights = top.weights(params.temperature)
     complete = 0 < params.top_k <= len(weights)  # whether all candidates are among them
     if complete:
@@ -66,6 +71,19 @@ def draw_from_top(top: TopRow, params: SamplingParams, uniform: float) -> int | 
         order = np.argsort(candidates)
         candidates, weights = candidates[order], weights[order]
     return _pick(candidates, weights, uniform)
+
+
+def _draw_unfiltered(top: TopRow, temperature: float, uniform: float) -> int | None:
+    if len(top.ids) < min(TOP_LIST, top.num_logits):
+        return None
+    sums = np.cumsum(top.weights(temperature)[:TOP_LIST])
+    low, high = top.total_weight(temperature)
+    first, last = np.searchsorted(sums, (uniform * low, uniform * high), side="right")
+    return int(top.ids[first]) if first == last < len(sums) else None
+
+
+def _filters(params: SamplingParams) -> bool:
+    return params.top_k > 0 or params.top_p < 1.0 or params.min_p > 0.0
 
 
 def _pick(candidates: Ids, weights: Weights, uniform: float) -> int:

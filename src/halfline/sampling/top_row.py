@@ -15,7 +15,7 @@ from halfline.model.executor import TopLogits
 _TOTAL_ERROR = 4e-6
 """Of the total that an executor gives, relative, and more than it is."""
 
-_ROUNDING = 1e-12  # of sums in float64, relative, and more than it is
+_ROUNDING = 1e-10  # of sums over a vocabulary in float64, relative, and more than it is
 _TINY = 1e-30  # what weighs less is not worth a bound
 
 
