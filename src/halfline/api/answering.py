@@ -110,6 +110,8 @@ def superseded(completions: Sequence[Completion]) -> bool:
 
 async def _complete_all(pipeline: Pipeline, call: Call) -> list[Completion]:
     """All requests at once; the first failure ends the others and is raised as it is."""
+    if len(call.requests) == 1:  # a keystroke, which a group of tasks would make wait two turns
+        return [await pipeline.complete(call.requests[0])]
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(pipeline.complete(request)) for request in call.requests]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.types import Receive
 
@@ -32,17 +32,22 @@ class LiveRequests:
         Raises ClientGone or ShuttingDown in those cases, else what `work` raises.
         """
         job = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_disconnect(receive))
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        watchers: list[asyncio.Future[Any]] = []
         try:
-            await asyncio.wait((job, gone, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if job.done():
-                return job.result()
-            raise ShuttingDown() if stopping.done() else ClientGone()
+            await asyncio.sleep(0)
+            if not job.done():  # a known answer is there by now, sooner than anybody could look out for the client
+                gone = asyncio.ensure_future(_disconnect(receive))
+                stopping = asyncio.ensure_future(self._stopping.wait())
+                watchers = [gone, stopping]
+                await asyncio.wait((job, *watchers), return_when=asyncio.FIRST_COMPLETED)
+                if not job.done():
+                    raise ShuttingDown() if stopping.done() else ClientGone()
+            return job.result()
         finally:
-            for task in (job, gone, stopping):
+            for task in (job, *watchers):
                 task.cancel()
-            await asyncio.gather(job, gone, stopping, return_exceptions=True)
+            if watchers or not job.done():
+                await asyncio.gather(job, *watchers, return_exceptions=True)
 
 
 async def _disconnect(receive: Receive) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from halfline.cli.bench_kv import bench_kv
 from halfline.cli.bench_speculation import bench_speculation
+from halfline.cli.bench_typed import bench_typed
 from halfline.cli.exits import one_sentence
 from halfline.cli.where import DataDir, SettingsFile
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 bench_app = typer.Typer(no_args_is_help=True, help="Measure speed and memory.")
 bench_app.command("kv")(bench_kv)
 bench_app.command("speculation")(bench_speculation)
+bench_app.command("typed")(bench_typed)
 
 
 @bench_app.command()
