@@ -25,6 +25,7 @@ from halfline.request import (
     Document,
     FinishReason,
     Receipt,
+    Tier,
     TokenLogprob,
 )
 from halfline.text.token_bytes import byte_alphabet
@@ -51,7 +52,7 @@ class FakePipeline:
 
     `gate` holds generation after the first token until it is set. `refusal` is raised before the first delta.
     `fails` ends every choice with "failed" after one token, `sheds` is raised then; `ends_with` is how others end.
-    No choice has more than `most_tokens`.
+    No choice has more than `most_tokens`. `tier` is where all answers say they come from.
     """
 
     gate: asyncio.Event | None = None
@@ -60,6 +61,7 @@ class FakePipeline:
     sheds: Exception | None = None
     ends_with: FinishReason = "length"
     most_tokens: int = 1 << 30
+    tier: Tier = "miss"
     requests: list[CompletionRequest] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     called_off: list[str] = field(default_factory=list)
@@ -127,7 +129,9 @@ class FakePipeline:
             top = tuple((n, chr(ord("A") + n), -1.5 - n) for n in range(request.params.logprobs))
             logprobs = (TokenLogprob(token, letter, -1.0 - index, token, top),)
         is_last = self.fails or token == min(request.max_tokens, self.most_tokens) - 1
-        return ChoiceDelta(index, letter, (token,), logprobs, self._finish(request) if is_last else None)
+        return ChoiceDelta(
+            index, letter, (token,), logprobs, self._finish(request) if is_last else None, self.tier
+        )
 
     def _keep_receipt(self, request: CompletionRequest, reason: FinishReason) -> None:
         prompt = request.prompt
@@ -143,6 +147,9 @@ class FakePipeline:
             decode_ms=3.0,
             total_ms=6.0,
             finish_reasons=(reason,) * request.num_choices,
+            tier=self.tier,
+            num_known_tokens=0 if self.tier == "miss" else 2,
+            num_unshown_tokens=1,
         )
 
 
