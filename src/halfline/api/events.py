@@ -12,10 +12,16 @@ from halfline.api.dialects.tabby_server import TabbyEvent, read_event
 from halfline.api.schema import body_schema
 from halfline.api.tenants import tenant_of
 from halfline.errors import BadRequest
-from halfline.telemetry.feedback import Event, EventKind, Feedback
+from halfline.telemetry.feedback import Event, EventKind, Feedback, kept_rate, propose
 from halfline.telemetry.metrics import Metrics
 
 _KINDS: dict[str, EventKind] = {"view": "shown", "select": "accepted", "dismiss": "dismissed"}
+
+_USUAL_RATE = "0.3"  # where the client asks for none
+
+_KEPT_RATE = {
+    "parameters": [{"name": "kept_rate", "in": "query", "schema": {"type": "string", "default": _USUAL_RATE}}]
+}
 
 
 class EventBody(BaseModel):
@@ -37,18 +43,20 @@ def events_router(answering: Answering, feedback: Feedback, metrics: Metrics) ->
         told = read(await request.body())
         receipt = answering.serving.loaded.pipeline.receipt(told.completion_id)
         feedback.record(tenant_of(request), told, None if receipt is None else receipt.confidence)
-        metrics.suggestion(told.kind, told.characters or 0, feedback.kept_rate or 0.0)
+        metrics.suggestion(told.kind, told.characters or 0, kept_rate(feedback.fates()) or 0.0)
         return Response()
 
-    @router.get("/v1/events")
-    async def summary(kept_rate: str = "0.3") -> Response:
+    @router.get("/v1/events", openapi_extra=_KEPT_RATE)
+    async def summary(request: Request) -> Response:
         """How many answers were kept, and the `min_confidence` from which on `kept_rate` of them would have been."""
-        proposal = feedback.proposal(_share(kept_rate))
+        wanted_rate = _share(request.query_params.get("kept_rate", _USUAL_RATE))
+        fates = feedback.fates_of(tenant_of(request))
+        proposal = propose(fates, wanted_rate)
         return JSONResponse(
             {
-                "shown": feedback.num_shown,
-                "accepted": feedback.num_accepted,
-                "kept_rate": feedback.kept_rate,
+                "shown": len(fates),
+                "accepted": sum(fate.accepted for fate in fates),
+                "kept_rate": kept_rate(fates),
                 "proposal": None
                 if proposal is None
                 else {

@@ -4,6 +4,7 @@ Remembers the latest answers by their ids, a few numbers each, and never a text.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,7 +44,7 @@ class Proposal:
 
 
 class Feedback:
-    """The latest `max_kept` answers that somebody told of, whoever's they are."""
+    """The latest `max_kept` answers that somebody told of, each tenant's apart."""
 
     def __init__(self, max_kept: int = 4096) -> None:
         self._max_kept = max_kept
@@ -58,36 +59,32 @@ class Feedback:
         if len(self._fates) > self._max_kept:
             self._fates.popitem(last=False)
 
-    @property
-    def num_shown(self) -> int:
-        return len(self._fates)
+    def fates(self) -> list[Fate]:
+        """Of all answers."""
+        return list(self._fates.values())
 
-    @property
-    def num_accepted(self) -> int:
-        return sum(fate.accepted for fate in self._fates.values())
+    def fates_of(self, tenant: str) -> list[Fate]:
+        """What a tenant may know: of its own answers."""
+        return [fate for (owner, _), fate in self._fates.items() if owner == tenant]
 
-    @property
-    def kept_rate(self) -> float | None:
-        """Share of the shown that were accepted, in part or whole; None: nothing was shown."""
-        return self.num_accepted / self.num_shown if self._fates else None
 
-    def proposal(self, kept_rate: float) -> Proposal | None:
-        """The lowest threshold above which at least `kept_rate` of the answers were kept; None: no threshold does that,
-        or too few answers are known with their confidence (`MIN_ANSWERS`).
-        """
-        known = sorted(
-            (
-                (fate.confidence, fate.accepted)
-                for fate in self._fates.values()
-                if fate.confidence is not None
-            ),
-            reverse=True,
-        )
-        best = None
-        num_accepted = 0
-        for count, (confidence, accepted) in enumerate(known, 1):
-            num_accepted += accepted
-            is_last_of_its_like = count == len(known) or known[count][0] < confidence
-            if is_last_of_its_like and count >= MIN_ANSWERS and num_accepted >= kept_rate * count:
-                best = Proposal(confidence, num_accepted / count, count / len(known), len(known))
-        return best
+def kept_rate(fates: Sequence[Fate]) -> float | None:
+    """Share of the shown that were accepted, in part or whole; None: nothing was shown."""
+    return sum(fate.accepted for fate in fates) / len(fates) if fates else None
+
+
+def propose(fates: Sequence[Fate], wanted_rate: float) -> Proposal | None:
+    """The lowest threshold above which at least `wanted_rate` of the answers were kept; None: no threshold does that,
+    or too few answers are known with their confidence (`MIN_ANSWERS`).
+    """
+    known = sorted(
+        ((fate.confidence, fate.accepted) for fate in fates if fate.confidence is not None), reverse=True
+    )
+    best = None
+    num_accepted = 0
+    for count, (confidence, accepted) in enumerate(known, 1):
+        num_accepted += accepted
+        is_last_of_its_like = count == len(known) or known[count][0] < confidence
+        if is_last_of_its_like and count >= MIN_ANSWERS and num_accepted >= wanted_rate * count:
+            best = Proposal(confidence, num_accepted / count, count / len(known), len(known))
+    return best
