@@ -60,7 +60,7 @@ def confidence(
         finally:
             ready.loaded.close()
         curves = {name: curve(answers, num_tokens) for name, num_tokens in _MEASURES.items()}
-        table = Table(f"{len(answers)} answers", *(f"{name}: shown, right" for name in curves))
+        table = Table(f"{len(answers)} answers", *(f"{name}: shown, right, first word" for name in curves))
         for row in zip(*curves.values(), strict=True):
             table.add_row(f"{row[0].threshold:.2f}", *map(_cell, row))
         Console().print(table)
@@ -75,7 +75,9 @@ def confidence(
                         name: average_precision(answers, num_tokens) for name, num_tokens in _MEASURES.items()
                     },
                     "curves": {
-                        name: [(each.threshold, each.share, each.precision) for each in points]
+                        name: [
+                            (each.threshold, each.share, each.precision, each.first_word) for each in points
+                        ]
                         for name, points in curves.items()
                     },
                 }
@@ -91,7 +93,7 @@ async def _answers(pipeline: "Pipeline", stretches: "list[Stretch]", max_tokens:
     from rich.progress import MofNCompleteColumn, Progress
 
     from halfline.bench.replay.typed_next import MOST_TRANSACTIONS, typed_next, worth
-    from halfline.quality.confidence import Answered
+    from halfline.quality.confidence import Answered, first_word
     from halfline.request import CompletionRequest, Document, SamplingParams
 
     answers = []
@@ -116,12 +118,15 @@ async def _answers(pipeline: "Pipeline", stretches: "list[Stretch]", max_tokens:
                 (choice,) = completion.choices
                 logprobs = tuple(each.logprob for each in choice.logprobs or () if each.logprob is not None)
                 if choice.text.strip() and logprobs:
-                    answers.append(Answered(logprobs, worth(choice.text, typed).exact))
+                    begins_right = first_word(choice.text) == first_word(typed)
+                    answers.append(Answered(logprobs, worth(choice.text, typed).exact, begins_right))
     return answers
 
 
 def _cell(point: "Point") -> str:
-    return f"{point.share:.0%}, " + ("none" if point.precision is None else f"{point.precision:.0%}")
+    if point.precision is None or point.first_word is None:
+        return "none"
+    return f"{point.share:.0%}, {point.precision:.1%}, {point.first_word:.0%}"
 
 
 def _draw(curves: "dict[str, list[Point]]", path: Path) -> None:
@@ -140,16 +145,15 @@ def _draw(curves: "dict[str, list[Point]]", path: Path) -> None:
 
     figure, (by_threshold, by_share) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
     for name, points in curves.items():
-        shown = [point for point in points if point.precision is not None]
-        (line,) = by_threshold.plot(
-            [each.threshold for each in shown], [each.precision for each in shown], label=f"{name}: right"
-        )
-        by_threshold.plot(
-            [each.threshold for each in points], [each.share for each in points], ":", color=line.get_color()
-        )
-        by_share.plot([each.share for each in shown], [each.precision for each in shown], ".-", label=name)
-    by_threshold.set(xlabel="min_confidence", ylabel="right of those shown; dotted: shown", ylim=(0, 1))
-    by_share.set(xlabel="share of answers shown", ylabel="right of those shown", ylim=(0, 1))
+        shown = [point for point in points if point.first_word is not None]
+        thresholds, shares = [each.threshold for each in shown], [each.share for each in shown]
+        (line,) = by_threshold.plot(thresholds, [each.first_word for each in shown], label=name)
+        by_threshold.plot(thresholds, [each.precision for each in shown], "--", color=line.get_color())
+        by_threshold.plot(thresholds, shares, ":", color=line.get_color())
+        by_share.plot(shares, [each.first_word for each in shown], ".-", label=name)
+        by_share.plot(shares, [each.precision for each in shown], ".--", color=line.get_color())
+    by_threshold.set(xlabel="min_confidence", ylabel="dotted: share shown", ylim=(0, 1))
+    by_share.set(xlabel="share of answers shown", ylabel="first word right; dashed: line right", ylim=(0, 1))
     for axes in (by_threshold, by_share):
         axes.grid(alpha=0.3)
         axes.legend()

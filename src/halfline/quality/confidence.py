@@ -5,20 +5,24 @@ Knows numbers only: who generated the answers and who typed is the caller's affa
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+_WORD = re.compile(r"[^\S\n]*(?:\w+|[^\w\s])")
 
 THRESHOLDS = tuple(step / 20 for step in range(20))
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer that could be shown: its tokens' log-probabilities, at least one, and whether it was exactly what the
-    user typed next.
+    """One answer that could be shown: its tokens' log-probabilities, at least one, whether its line was exactly what
+    the user typed next, and whether at least its first word was.
     """
 
     logprobs: tuple[float, ...]
     right: bool
+    begins_right: bool
 
     def confidence(self, num_tokens: int | None) -> float:
         """By the first `num_tokens`; None: by all."""
@@ -28,11 +32,14 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """With `threshold`, `share` of the answers are shown and `precision` of those are right; None: none is shown."""
+    """With `threshold`, `share` of the answers are shown; `precision` of those are right, `first_word` of them begin
+    right. None: none is shown.
+    """
 
     threshold: float
     share: float
     precision: float | None
+    first_word: float | None
 
 
 def curve(
@@ -41,9 +48,25 @@ def curve(
     points = []
     for threshold in thresholds:
         shown = [answer for answer in answers if answer.confidence(num_tokens) >= threshold]
-        precision = sum(answer.right for answer in shown) / len(shown) if shown else None
-        points.append(Point(threshold, len(shown) / len(answers) if answers else 0.0, precision))
+        points.append(
+            Point(
+                threshold,
+                len(shown) / len(answers) if answers else 0.0,
+                _share([answer.right for answer in shown]),
+                _share([answer.begins_right for answer in shown]),
+            )
+        )
     return points
+
+
+def first_word(text: str) -> str:
+    """Blanks, then letters and digits, or one other character."""
+    found = _WORD.match(text)
+    return found[0] if found else ""
+
+
+def _share(are: Sequence[bool]) -> float | None:
+    return sum(are) / len(are) if are else None
 
 
 def average_precision(answers: Sequence[Answered], num_tokens: int | None) -> float:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halfline.quality.confidence import Answered, average_precision, curve
+from halfline.quality.confidence import Answered, average_precision, curve, first_word
 
 _ANSWERS = st.lists(
     st.builds(
         Answered,
         st.lists(st.floats(-5.0, 0.0), min_size=1, max_size=5).map(tuple),
+        st.booleans(),
         st.booleans(),
     ),
     min_size=1,
@@ -20,11 +21,11 @@ _ANSWERS = st.lists(
 
 
 def answered(probability: float, right: bool) -> Answered:
-    return Answered((math.log(probability),), right)
+    return Answered((math.log(probability),), right, True)
 
 
 def test_confidence_is_the_geometric_mean_of_the_first_probabilities() -> None:
-    answer = Answered((math.log(0.8), math.log(0.2), math.log(0.01)), True)
+    answer = Answered((math.log(0.8), math.log(0.2), math.log(0.01)), True, True)
     assert answer.confidence(1) == pytest.approx(0.8)
     assert answer.confidence(2) == pytest.approx(0.4)
     assert answer.confidence(None) == pytest.approx((0.8 * 0.2 * 0.01) ** (1 / 3))
@@ -40,6 +41,14 @@ def test_a_curve_says_what_is_left_and_how_much_of_it_is_right() -> None:
         (0.5, 1.0),
         (0.0, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("  foo(bar)", "  foo"), ("(a, b)", "("), ("", ""), ("\nfoo", ""), (" += 1", " +"), ("é1 x", "é1")],
+)
+def test_the_first_word_comes_with_its_blanks(text: str, word: str) -> None:
+    assert first_word(text) == word
 
 
 def test_average_precision_rewards_right_answers_before_wrong_ones() -> None:
