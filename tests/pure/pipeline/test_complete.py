@@ -295,6 +295,39 @@ def test_an_editor_is_not_given_what_already_stands_behind_the_cursor() -> None:
     serve(main, ScriptedExecutor("'hi')\nmore()\n", len("print(")))
 
 
+def test_a_receipt_says_which_rules_cut_how_much_and_nothing_is_cut_for_who_wants_it_so() -> None:
+    document = Document("print(", ")\nrest()\n", "a.py")
+
+    async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
+        trimmed = await pipeline.complete(request(document))
+        assert trimmed.receipt.cut_characters == {"suffix_overlap": 2}
+        assert trimmed.receipt.confidence is None
+        whole = await pipeline.complete(request(document, id="r2", postprocess=False))
+        assert whole.choices[0].text == "'hi')\nmore()\n"
+        assert whole.receipt.cut_characters == {}
+
+    serve(main, ScriptedExecutor("'hi')\nmore()\n", len("print(")))
+
+
+def test_an_answer_that_the_model_does_not_believe_in_is_not_shown_and_not_computed_to_its_end() -> None:
+    document = Document("print(", ")\nrest()\n", "a.py")
+
+    async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
+        shown = await pipeline.complete(request(document, min_confidence=1e-6))
+        confidence = shown.receipt.confidence
+        assert confidence is not None
+        assert shown.choices[0].text == "'hi'"
+        assert shown.choices[0].logprobs is None, "nobody asked to see them"
+        hidden = await pipeline.complete(request(document, id="r2", min_confidence=confidence * 1.01))
+        assert (hidden.choices[0].text, hidden.choices[0].finish_reason) == ("", "stop")
+        assert hidden.receipt.confidence == confidence
+        assert "min_confidence" in hidden.receipt.cut_characters
+        again = await pipeline.complete(request(document, id="r3", min_confidence=confidence))
+        assert again.choices[0].text == "'hi'"
+
+    serve(main, ScriptedExecutor("'hi')\nmore()\n", len("print(")))
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
