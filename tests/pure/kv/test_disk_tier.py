@@ -16,6 +16,7 @@ from halfline.engine.options import EngineOptions
 from halfline.engine.sequence import Outcome, Work
 from halfline.kv.block_file import BlockHeader
 from halfline.kv.disk_store import DiskStore
+from halfline.model.executor import Batch
 from halfline.request import SamplingParams
 from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Sampler
@@ -87,6 +88,13 @@ def num_reused(engine: EngineHandle, prompt: list[int], namespace: str = "me") -
     return outcome.stats.num_reused
 
 
+async def saved(directory: Path, num_blocks: int) -> None:
+    """Typists pause, and then the engine saves."""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(list(directory.glob("*.kv"))) < num_blocks:
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("length", [17, 32, 33, 160, 175, 200])
 def test_after_a_restart_at_most_one_block_of_a_known_prompt_is_computed(tmp_path: Path, length: int) -> None:
     prompt = PROMPT[:length]
@@ -100,16 +108,10 @@ def test_after_a_restart_at_most_one_block_of_a_known_prompt_is_computed(tmp_pat
 def test_the_arena_may_be_too_small_for_what_the_disk_has(tmp_path: Path) -> None:
     prompts = [[seed, *PROMPT[:150]] for seed in range(4)]
 
-    async def pause(num_blocks: int) -> None:
-        """Typists pause, and then the engine saves."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(list(tmp_path.glob("*.kv"))) < num_blocks:
-                await asyncio.sleep(0.01)
-
     with running(open_store(tmp_path), num_blocks=12) as engine:
         for number, prompt in enumerate(prompts):
             num_reused(engine, prompt)
-            asyncio.run(pause((number + 1) * 9))
+            asyncio.run(saved(tmp_path, (number + 1) * 9))
         assert num_reused(engine, prompts[0]) == 144, "evicted from the arena, read from the disk"
 
 
@@ -126,6 +128,23 @@ def test_prompts_that_wait_for_the_same_blocks_read_them_once(tmp_path: Path) ->
     with running(open_store(tmp_path)) as engine:
         asyncio.run(together(engine))
         assert engine.stats().total_fetched_blocks == 12
+
+
+def test_an_engine_that_broke_leaves_its_directory_to_the_next_with_what_it_had_saved(tmp_path: Path) -> None:
+    def breaks(batch: Batch) -> None:
+        raise RuntimeError("the machine is on fire")
+
+    executor = HashExecutor(64)
+    engine = EngineHandle(executor, EngineOptions(step_tokens=64, max_num_seqs=64), disk=open_store(tmp_path))
+    engine.start()
+    num_reused(engine, PROMPT)
+    asyncio.run(saved(tmp_path, 12))
+    executor.before_run = breaks
+    _, outcome = asyncio.run(complete(engine, [1, 2, 3]))
+    assert outcome.finish_reason == "failed"
+    engine.close(0.0)
+    with running(open_store(tmp_path)) as engine:
+        assert num_reused(engine, PROMPT) == 192
 
 
 def test_tenants_find_nothing_of_each_other_on_disk(tmp_path: Path) -> None:
