@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from halfline.engine.options import EngineOptions
 from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
 from halfline.pipeline.complete import CompletionPipeline
+from halfline.pipeline.foresight import Alternative, Errand, Foresight
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import CompletionRequest, Document, Identity, SamplingParams
 from halfline.text.tokenizer import Tokenizer
@@ -32,26 +33,29 @@ _NUM_BLOCKS = 2500
 _LOOK_S = 0.001
 
 
-class StepAlarm:
-    """Rings when the engine has made so many steps."""
+class Stepwise:
+    """Foresight that calls each errand off after so many steps of the engine."""
 
-    def __init__(self, engine: EngineHandle, num_steps: int, ring: Callable[[], None]) -> None:
+    def __init__(self, foresight: Foresight, engine: EngineHandle, num_steps: int) -> None:
+        self._foresight = foresight
         self._engine = engine
-        self._last = engine.stats().total_steps + num_steps
-        self._ring = ring
-        self._look_again()
+        self._num_steps = num_steps
+        self.busy = False
+        self.compute_s = 0.0  # no budget of time
 
-    def cancel(self) -> None:
-        self._timer.cancel()
+    async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
+        self._watch(errand, self._engine.stats().total_steps + self._num_steps)
+        return await self._foresight.alternatives(request, count, errand)
 
-    def _look_again(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+    async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
+        await self._foresight.look_ahead(guesses, most, errand)
+        errand.call_off()
 
-    def _look(self) -> None:
-        if self._engine.stats().total_steps >= self._last:
-            self._ring()
-        else:
-            self._look_again()
+    def _watch(self, errand: Errand, last: int) -> None:
+        if self._engine.stats().total_steps >= last:
+            errand.call_off()
+        elif not errand.called_off:
+            asyncio.get_running_loop().call_later(_LOOK_S, self._watch, errand, last)
 
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:
@@ -63,9 +67,8 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
     pipeline = CompletionPipeline(engine, tokenizer, executor.spec, PipelineOptions())
     ahead = AheadOfKeystrokes(
         pipeline,
-        pipeline.foresight,
+        Stepwise(pipeline.foresight, engine, options.steps),
         WarmupOptions(share=0.5 if options.steps else 0.0, max_guesses=options.guesses),
-        set_alarm=lambda seconds, ring: StepAlarm(engine, options.steps, ring),
     )
     tiers: Counter[str] = Counter()
     num_computed = 0

@@ -5,6 +5,7 @@ It alone touches the scheduler and the executor. Knows nothing of asyncio: what 
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -86,6 +87,7 @@ class EngineLoop:
         self._closed_by: Exception | None = None
         self._closing = False
         self._cancels = Latencies()
+        self._compute_s = 0.0
         self._thread = threading.Thread(target=self._run, name="halfline-engine", daemon=True)
         self.failure: Exception | None = None
         self.stats: EngineStats = self._scheduler.stats()
@@ -213,7 +215,9 @@ class EngineLoop:
             return
         results = None
         if self._guard.enter({chunk.sequence.id for chunk in plan.chunks}, plan.yields):
+            started = time.thread_time()
             results = self._runner.run(plan)
+            self._compute_s += time.thread_time() - started
             self._guard.leave()
         if results is None:
             self._scheduler.abandon()
@@ -226,7 +230,7 @@ class EngineLoop:
             self._deliver(progress)
 
     def _stats(self) -> EngineStats:
-        stats = replace(self._scheduler.stats(), cancels=self._cancels)
+        stats = replace(self._scheduler.stats(), cancels=self._cancels, total_compute_s=self._compute_s)
         if self._tier is None:
             return stats
         return replace(

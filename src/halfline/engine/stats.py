@@ -14,7 +14,8 @@ class EngineStats:
     drafted: guessed tokens that were run, accepted: those the model agreed with, by where the guess came from.
     `cancels`: from the moment something was called off, superseded or shed to its end, if that was why it ended.
     Evicted are cached blocks that were taken for new contents; tails are those that were not full.
-    Saved were handed to the disk, fetched came back from it.
+    Saved were handed to the disk, fetched came back from it. `total_compute_s`: of the engine's thread in steps,
+    without what the system took from it, and so what steps take on a quiet machine.
     """
 
     num_running: int = 0
@@ -33,6 +34,7 @@ class EngineStats:
     total_evicted_blocks: int = 0
     total_saved_blocks: int = 0
     total_fetched_blocks: int = 0
+    total_compute_s: float = 0.0
     total_drafted_tokens: Mapping[str, int] = field(default_factory=dict)
     total_accepted_tokens: Mapping[str, int] = field(default_factory=dict)
     cancels: Latencies = field(default_factory=Latencies)

@@ -64,6 +64,10 @@ class Foresight(Protocol):
     def busy(self) -> bool:
         """Whether somebody waits for an answer."""
 
+    @property
+    def compute_s(self) -> float:
+        """Seconds that the engine has computed, for whomever."""
+
     async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
         """How the text may go on at the request's cursor, the likeliest first; several may begin alike."""
 
@@ -99,6 +103,10 @@ class PipelineForesight:
     @property
     def busy(self) -> bool:
         return self._followers.num_waiting > 0
+
+    @property
+    def compute_s(self) -> float:
+        return self._engine.stats().total_compute_s
 
     async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
         if errand.called_off or not self._remembers(request):

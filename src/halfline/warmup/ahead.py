@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _MAX_CURSORS = 256
 _NUM_ALTERNATIVES = 16
 _PATIENCE = 20  # pauses; later it is idle work like any other's
+_LEAST_S = 0.001  # of a budget: less is not worth another look
 _REPLY_FIRST_S = 0.002  # the event loop has the answer to send
 
 
@@ -139,7 +140,7 @@ class AheadOfKeystrokes:
             if not self._foresight.busy:
                 break
             await self._sleep(self._options.pause_ms / 1e3)
-        alarm = self._set_alarm(self._options.share * pause_s, errand.call_off)
+        budget = _Budget(self._foresight, self._set_alarm, self._options.share * pause_s, errand)
         try:
             alternatives = await self._foresight.alternatives(request, _NUM_ALTERNATIVES, errand)
             guesses = next_requests(request, document, answer, alternatives, at_limit=reason == "length")
@@ -147,7 +148,7 @@ class AheadOfKeystrokes:
         except HalflineError as error:  # whoever asks next is told by the answer
             _log.debug("nothing computed ahead", extra=fields(reason=str(error)))
         finally:
-            alarm.cancel()
+            budget.close()
 
     def _cursor(self, identity: Identity) -> "_Cursor":
         cursor = self._cursors.pop(identity, None) or _Cursor()
@@ -156,6 +157,29 @@ class AheadOfKeystrokes:
             _, forgotten = self._cursors.popitem(last=False)
             forgotten.call_off()
         return cursor
+
+
+class _Budget:
+    """Calls an errand off when the engine has computed for so many seconds. On a machine that has other things to do
+    that takes longer.
+    """
+
+    def __init__(self, foresight: Foresight, set_alarm: SetAlarm, seconds: float, errand: Errand) -> None:
+        self._foresight = foresight
+        self._set_alarm = set_alarm
+        self._end_s = foresight.compute_s + seconds
+        self._errand = errand
+        self._alarm = set_alarm(seconds, self._look)
+
+    def close(self) -> None:
+        self._alarm.cancel()
+
+    def _look(self) -> None:
+        left = self._end_s - self._foresight.compute_s
+        if left > _LEAST_S:
+            self._alarm = self._set_alarm(left, self._look)
+        else:
+            self._errand.call_off()
 
 
 class _Cursor:
