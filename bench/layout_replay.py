@@ -1,7 +1,7 @@
 """How many tokens a keystroke computes, by layout, counted: a trace, a tokenizer, no model and no clock.
 
     python -m bench.layout_replay MODEL.gguf TRACE.json.gz [--from N ...] [--count N] [--fresh N] [--least N] [--max N]
-        [--held N] [--write FILE.json]
+        [--grown N] [--held N] [--write FILE.json]
 
 Replays the trace's documents before the cursor, keystroke by keystroke, through the layout. Beside each keystroke's
 prompt stands what of it no earlier prompt begins with (`computed`, at least one token: the last is always run; the
@@ -111,14 +111,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--fresh", type=int, default=256)
     parser.add_argument("--least", type=int, default=64)
-    parser.add_argument("--max", type=int, default=1024)
+    parser.add_argument("--grown", type=int, default=1024)
+    parser.add_argument("--max", type=int, default=1536)
     parser.add_argument("--held", type=int, default=20_000)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     with closing(open_checkpoint(options.model)) as checkpoint:
         tokenizer = Tokenizer(checkpoint.vocab)
     encoder = TextEncoder(tokenizer, continues=False)
-    sizes = LayoutSizes(options.fresh, options.least, options.max)
+    sizes = LayoutSizes(options.fresh, options.least, options.grown, options.max)
     computed, excess, lengths = [], [], []
     reasons: Counter[str] = Counter()
     for start in options.starts:
@@ -153,6 +154,7 @@ def main() -> None:
     result = {
         "fresh": options.fresh,
         "least": options.least,
+        "grown": options.grown,
         "max": options.max,
         "keystrokes": len(computed),
         **table,

@@ -13,20 +13,26 @@ costs what follows the edit. So a window is a function of the texts before the c
 else: neither of time nor of what the engine still holds.
 
 Of the anchors in reach the one that leaves least to compute is taken, the farthest among equals. A new one begins
-`fresh_tokens` before the cursor: where all others would cost more, or have grown beyond `max_tokens`.
+`fresh_tokens` before the cursor: where all others would cost more, or have grown beyond `max_tokens`. That is little to
+wait for, and little to go by: when it has been kept for a while, the window begins `grown_tokens` before the cursor.
+Where is planned earlier, so that an idle engine may read it ahead; whether it did changes nothing here.
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from halfline.document.encoded_text import EncodedText, TextEncoder, check_encodable, common_length
+from halfline.errors import UnencodableText
 
-Reason = Literal["whole", "kept", "returned", "fresh", "full"]
+Reason = Literal["whole", "kept", "returned", "fresh", "full", "grown"]
 """Everything before the cursor, and it is short · the latest anchor · an older one · a new one, as none was near · a
-new one, as the window was full."""
+new one, as the window was full · one farther away than the new one, which has been kept for a while."""
+
+PLANS_AFTER, GROWS_AFTER = 6, 24
+"""Keystrokes at a fresh anchor."""
 
 _MAX_WINDOWS = 24  # remembered per document
 _HEAD_CHARACTERS = 48  # by which an anchor is recognised
@@ -43,6 +49,7 @@ class LayoutSizes:
 
     fresh_tokens: int
     least_tokens: int
+    grown_tokens: int
     max_tokens: int
 
     @property
@@ -54,20 +61,30 @@ class LayoutSizes:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The window is `encoded`, from the character `start` of the document on. `num_expected` of its tokens are behind
-    what the anchor was read with before.
+    what the anchor was read with before. `planned` is how a window to come begins; None: none is planned.
     """
 
     encoded: EncodedText
     start: int
     reason: Reason
     num_expected: int
+    planned: EncodedText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """`num_kept`: at how many keystrokes it was used again; None: it need not grow. `planned`: what it grows into."""
+
+    encoded: EncodedText
+    num_kept: int | None = None
+    planned: EncodedText | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     """A remembered window whose anchor is at `place` of the text in reach; counts are of characters."""
 
-    window: EncodedText
+    window: _Window
     place: int
     num_common: int
     num_new: int
@@ -79,7 +96,7 @@ class Layout:
     def __init__(self, encoder: TextEncoder, sizes: LayoutSizes) -> None:
         self._encoder = encoder
         self._sizes = sizes
-        self._windows: list[EncodedText] = []  # the latest used last
+        self._windows: list[_Window] = []  # the latest used last
 
     def fork(self) -> "Layout":
         """One that knows the same and learns apart."""
@@ -94,46 +111,76 @@ class Layout:
         full = False
         for each in sorted(self._candidates(near, first == 0), key=_cost)[:_MAX_TRIED]:
             check_encodable(near[each.place :], first + each.place)
-            encoded = self._encoder.change(each.window, near[each.place :])
+            encoded = self._encoder.change(each.window.encoded, near[each.place :])
             num_new = _num_behind(encoded, each.num_common)
             if len(encoded) > self._sizes.max_tokens:
                 full = True
             elif num_new <= self._sizes.fresh_tokens:
                 reason: Reason = "kept" if each.window is self._windows[-1] else "returned"
-                self._remember(each, encoded)
-                return Placement(encoded, first + each.place, reason, num_new)
-        place, encoded = self._fresh(near, first)
-        self._add(encoded)
-        reason = "full" if full else "whole" if first + place == 0 else "fresh"
+                window = self._remember(each, self._kept_again(each.window, near, first), encoded)
+                grown = self._grown(window, near, first)
+                planned = None if grown is not None else window.planned
+                return grown or Placement(encoded, first + each.place, reason, num_new, planned)
+        place, encoded = self._begin(near, first, self._sizes.fresh_tokens)
+        whole = first + place == 0
+        self._add(_Window(encoded, None if whole else 0))
+        reason = "full" if full else "whole" if whole else "fresh"
         return Placement(encoded, first + place, reason, len(encoded))
+
+    def _kept_again(self, window: _Window, near: str, offset: int) -> _Window:
+        """The window after one keystroke more, with a plan if it is time for one."""
+        if window.num_kept is None:
+            return window
+        planned = window.planned
+        if window.num_kept + 1 == PLANS_AFTER:
+            try:
+                _, planned = self._begin(near, offset, self._sizes.grown_tokens)
+            except UnencodableText:  # half a character, in what has not been read and need not be
+                planned = None
+        return replace(window, num_kept=window.num_kept + 1, planned=planned)
+
+    def _grown(self, window: _Window, near: str, offset: int) -> Placement | None:
+        """The planned window, if it is time for it and it can still be found; None: the old one goes on."""
+        if window.planned is None or window.num_kept is None or window.num_kept < GROWS_AFTER:
+            return None
+        self._windows[-1] = replace(window, num_kept=None, planned=None)
+        place = next(_places(window.planned.text[:_HEAD_CHARACTERS], near, offset == 0), None)
+        if place is None:
+            return None
+        encoded = self._encoder.change(window.planned, near[place:])
+        if not len(window.encoded) < len(encoded) <= self._sizes.max_tokens:
+            return None
+        self._add(_Window(encoded))
+        return Placement(encoded, offset + place, "grown", len(encoded))
 
     def _candidates(self, near: str, from_start: bool) -> Iterator[_Candidate]:
         """Where remembered windows would begin now. `near` begins at the document's start, or not."""
         for window in reversed(self._windows):
-            for place in _places(window.text[:_HEAD_CHARACTERS], near, from_start):
-                if (place == 0 and from_start) or self._enough(window, len(near) - place):
-                    num_common = common_length(window.text, near[place : place + len(window.text)])
+            text = window.encoded.text
+            for place in _places(text[:_HEAD_CHARACTERS], near, from_start):
+                if (place == 0 and from_start) or self._enough(window.encoded, len(near) - place):
+                    num_common = common_length(text, near[place : place + len(text)])
                     yield _Candidate(window, place, num_common, len(near) - place - num_common)
 
     def _enough(self, window: EncodedText, num_characters: int) -> bool:
         """Whether so many characters of the window, or of one like it, have `least_tokens` tokens."""
         return len(window) * num_characters >= self._sizes.least_tokens * len(window.text)
 
-    def _fresh(self, near: str, offset: int) -> tuple[int, EncodedText]:
-        """A window of at most `fresh_tokens` and where it begins: at a line, if it can. `near` begins at `offset`."""
-        first = max(0, len(near) - 2 * _CHARACTERS * self._sizes.fresh_tokens)
+    def _begin(self, near: str, offset: int, num_tokens: int) -> tuple[int, EncodedText]:
+        """A window of at most so many tokens and where it begins: at a line, if it can. `near` begins at `offset`."""
+        first = max(0, len(near) - 2 * _CHARACTERS * num_tokens)
         check_encodable(near[first:], offset + first)
         encoded = self._encoder.encode(near[first:])
-        if offset + first == 0 and len(encoded) <= self._sizes.fresh_tokens:
+        if offset + first == 0 and len(encoded) <= num_tokens:
             return 0, encoded
-        start = self._start(encoded)
+        start = self._start(encoded, num_tokens)
         return first + start, self._encoder.encode(encoded.text[start:])
 
-    def _start(self, encoded: EncodedText) -> int:
-        """The least indented line, the first of these, that leaves half of the tokens or more."""
+    def _start(self, encoded: EncodedText, num_tokens: int) -> int:
+        """The least indented line, the first of these, that leaves half of so many tokens or more."""
         text = encoded.text
-        earliest = self._place_before(encoded, self._sizes.fresh_tokens)
-        latest = self._place_before(encoded, self._sizes.fresh_tokens // 2)
+        earliest = self._place_before(encoded, num_tokens)
+        latest = self._place_before(encoded, num_tokens // 2)
         best, least_indent = earliest, len(text)
         for found in _LINE.finditer(text, earliest, latest):
             if len(found[1]) < least_indent:
@@ -148,17 +195,18 @@ class Layout:
                 return start
         return len(encoded.text)
 
-    def _remember(self, used: _Candidate, encoded: EncodedText) -> None:
+    def _remember(self, used: _Candidate, kept: _Window, encoded: EncodedText) -> _Window:
         """The used window as it is now; and as it was, if much of that would be forgotten."""
-        num_lost = len(used.window.text) - used.num_common
-        if used.num_new == 0:
-            encoded = used.window  # the cursor went back, and what is behind it may come again
+        num_lost = len(used.window.encoded.text) - used.num_common
+        # If the cursor only went back, what is behind it may come again.
+        window = kept if used.num_new == 0 else replace(kept, encoded=encoded)
         if used.num_new == 0 or num_lost <= _WORTH_KEEPING:
             self._windows = [each for each in self._windows if each is not used.window]
-        self._add(encoded)
+        self._add(window)
+        return window
 
-    def _add(self, encoded: EncodedText) -> None:
-        self._windows.append(encoded)
+    def _add(self, window: _Window) -> None:
+        self._windows.append(window)
         del self._windows[:-_MAX_WINDOWS]
 
 

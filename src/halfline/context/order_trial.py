@@ -28,7 +28,7 @@ MARGIN = 0.1
 """Nats per token by which an order may be worse than the best and still be taken for its speed."""
 
 _BY_COST: tuple[InfillOrder, ...] = ("anchored", "spm", "suffix_first", "psm")
-_SIZES = LayoutSizes(fresh_tokens=256, least_tokens=64, max_tokens=256)
+_SIZES = LayoutSizes(fresh_tokens=256, least_tokens=64, grown_tokens=256, max_tokens=256)
 _ROOM = Room(num_tokens=512, num_suffix_tokens=128)
 
 

@@ -8,12 +8,16 @@ from typing import Literal
 class PipelineOptions:
     """The editor mode's window is the biggest lever on latency."""
 
-    prefix_tokens: int = 1024
+    prefix_tokens: int = 1536
     """Most tokens before the cursor that the model sees in editor mode."""
 
     fresh_prefix_tokens: int = 256
     """Tokens before the cursor at which a window begins where a document was not edited lately: what a cold start
-    computes. It grows while one types, up to `prefix_tokens`."""
+    computes."""
+
+    grown_prefix_tokens: int = 1024
+    """Tokens before the cursor at which it begins once one has typed there for a while, and an idle engine had time to
+    read them. From there it grows with what is typed, up to `prefix_tokens`."""
 
     infill_order: Literal["auto", "psm", "spm", "suffix_first", "anchored", "prefix_only"] = "auto"
     """How an infilling model's prompt is put together; `auto` tries all at start, on a few small holes."""
@@ -51,6 +55,11 @@ class PipelineOptions:
             raise ValueError(
                 f"fresh_prefix_tokens is {self.fresh_prefix_tokens}, it must be between 16 and prefix_tokens,"
                 f" which is {self.prefix_tokens}"
+            )
+        if self.grown_prefix_tokens < self.fresh_prefix_tokens:
+            raise ValueError(
+                f"grown_prefix_tokens is {self.grown_prefix_tokens}, less than fresh_prefix_tokens,"
+                f" which is {self.fresh_prefix_tokens}"
             )
         if self.suffix_tokens < 0:
             raise ValueError(f"suffix_tokens is {self.suffix_tokens}, it must not be negative")

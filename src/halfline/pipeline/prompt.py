@@ -83,6 +83,7 @@ class PromptBuilder:
         sizes = LayoutSizes(
             fresh_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens),
             least_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens) // 4,
+            grown_tokens=min(options.grown_prefix_tokens, options.prefix_tokens),
             max_tokens=options.prefix_tokens,
         )
         if order is None:

@@ -1,20 +1,21 @@
 """Windows begin where earlier ones did, hold the text before the cursor, and depend on nothing but history."""
 
 import random
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfline.context.layout import Layout, LayoutSizes, Placement
+from halfline.context.layout import GROWS_AFTER, PLANS_AFTER, Layout, LayoutSizes, Placement
 from halfline.document.encoded_text import TextEncoder
 from halfline.errors import UnencodableText
 from halfline.model.random_model import byte_vocab
 from halfline.text.tokenizer import Tokenizer
 
 ENCODER = TextEncoder(Tokenizer(byte_vocab()), continues=False)  # one token per byte
-SIZES = LayoutSizes(fresh_tokens=200, least_tokens=50, max_tokens=800)
+SIZES = LayoutSizes(fresh_tokens=200, least_tokens=50, grown_tokens=400, max_tokens=800)
 
 
 def code(num_lines: int, seed: int = 0) -> str:
@@ -55,7 +56,7 @@ def test_one_endless_line_is_cut_somewhere() -> None:
     assert len(placement.encoded) == 200
 
 
-def test_typing_computes_what_is_typed_until_the_window_is_full() -> None:
+def test_typing_computes_what_is_typed_until_the_window_grows_and_until_it_is_full() -> None:
     layout, prefix, rng = Layout(ENCODER, SIZES), code(500), random.Random(1)
     placements = [placed(layout, prefix)]
     for _ in range(2000):
@@ -64,16 +65,35 @@ def test_typing_computes_what_is_typed_until_the_window_is_full() -> None:
     for before, now in pairwise(placements):
         if now.reason == "kept":
             assert (now.start, now.num_expected) == (before.start, 1)
+        elif now.reason == "grown":
+            assert now.start < before.start
+            assert before.planned is not None
+            assert now.encoded.text.startswith(before.planned.text), "what was read ahead is its beginning"
+            assert SIZES.grown_tokens // 2 <= len(now.encoded) <= SIZES.grown_tokens + GROWS_AFTER
         else:
             assert now.reason == "full" and now.start > before.start
             assert len(before.encoded) == SIZES.max_tokens
-    assert sum(placement.reason == "full" for placement in placements) == 2000 // 600
+    reasons = Counter(placement.reason for placement in placements)
+    assert reasons["grown"] == reasons["full"] + 1 >= 4
+    assert placements[GROWS_AFTER].reason == "grown"
+    assert [placement.planned is not None for placement in placements[: GROWS_AFTER + 1]] == [
+        PLANS_AFTER <= number < GROWS_AFTER for number in range(GROWS_AFTER + 1)
+    ]
+
+
+def test_a_window_does_not_grow_where_nothing_is_before_it_or_what_is_cannot_be_read() -> None:
+    for before, after in (("", "short\n"), ("\ud800", code(100))):
+        layout, prefix = Layout(ENCODER, SIZES), before + after
+        layout.place(prefix)
+        for _ in range(40):
+            prefix += "x"
+            assert layout.place(prefix).reason in ("kept", "full")
 
 
 def test_taking_back_computes_nothing_and_typing_it_again_neither() -> None:
     layout, prefix = Layout(ENCODER, SIZES), code(500) + "some words that are typed"
     placed(layout, prefix)
-    for length in (*range(1, 20), *range(20, 0, -1)):
+    for length in (*range(1, 12), *range(11, 0, -1)):
         placement = placed(layout, prefix[:-length])
         assert (placement.reason, placement.num_expected) == ("kept", 0)
 

@@ -371,8 +371,7 @@ def test_in_a_crowd_windows_are_half_as_long_and_the_receipt_says_so() -> None:
         gate.open()
         whole, half = (await calm).receipt, (await late).receipt
         assert (whole.ledger["window"], half.ledger["window"]) == (1.0, 0.5)
-        assert 500 < whole.num_prompt_tokens <= 1024
-        assert half.num_prompt_tokens <= 512
+        assert half.num_prompt_tokens <= PipelineOptions().prefix_tokens // 2 < whole.num_prompt_tokens
         await asyncio.gather(*crowd)
 
     serve(main, gate, options)
