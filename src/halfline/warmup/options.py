@@ -8,8 +8,8 @@ class WarmupOptions:
     """What may come next is computed in pauses, as idle work: a keystroke never waits for it."""
 
     share: float = 0.5
-    """Most of the usual time between two keystrokes that may be spent computing ahead, once after each answer; 0 turns
-    it off. So somebody who types on costs at most half of the time more, and who pauses for hours half a second."""
+    """Time that the engine may compute ahead after each answer, as a share of the usual time between two keystrokes,
+    which counts as one second at most; 0 turns it off."""
 
     pause_ms: float = 50.0
     """While anything else is computed, how long a document has to be quiet before it is computed ahead for."""
