@@ -39,7 +39,7 @@ _C_LIKE = Language(
     quotes="\"'",
     comments=("//",),
     block_comment=("/*", "*/"),
-    goes_on=("else", "catch", "finally", "while"),
+    goes_on=("else", "catch", "finally"),
 )
 
 PROSE = Language(name="prose", quotes="", brackets=False)

@@ -103,16 +103,13 @@ class Scope:
             return
         if not self._begun:
             self._begin(character, column)
-        elif (
-            not self._written and column == self._limit
-        ):  # the cursor's line was complete: this is the next one
-            self._head = character
-        elif column > self._limit or self._belongs(character, column):
-            pass
-        elif column == self._limit and any(word.startswith(character) for word in self._language.goes_on):
-            self._word = character
-        else:
-            self.stopped = True
+        elif not self._written and column == self._limit:
+            self._head = character  # the cursor's line was complete: this is the next one
+        elif column <= self._limit and not self._belongs(character, column):
+            if column == self._limit and any(each.startswith(character) for each in self._language.goes_on):
+                self._word = character
+            else:
+                self.stopped = True
 
     def _begin(self, character: str, column: int) -> None:
         """The first line of an answer on a blank line sets the limit."""
