@@ -42,6 +42,7 @@ class Room:
 class DocumentPrompt:
     """`token_ids` without BOS. `window` is the text before the cursor that the model sees or has to say, from character
     `start` of the document on: the tokens at `places` (two ranges in the anchored order), then `forced_text`.
+    `planned_ids` is how a prompt to come begins; empty: none is planned.
     """
 
     token_ids: tuple[int, ...]
@@ -51,6 +52,7 @@ class DocumentPrompt:
     forced_text: str
     forced_ids: tuple[int, ...]
     ledger: Mapping[str, object]
+    planned_ids: tuple[int, ...] = ()
 
 
 class DocumentPrompts:
@@ -98,6 +100,7 @@ class DocumentPrompts:
             suffix_ids,
             placement.start,
             heals=heals,
+            planned=placement.planned,
             ledger={
                 "anchor": placement.reason,
                 "expected_tokens": placement.num_expected,
@@ -154,6 +157,7 @@ class DocumentPrompts:
         *,
         heals: bool,
         ledger: Mapping[str, object],
+        planned: EncodedText | None = None,
     ) -> DocumentPrompt:
         parts = NO_FRAME if self._infill is None else frame(self._infill, suffix_ids, self._order)
         head_ids = (*parts.before, *(() if middle is None else middle.before.token_ids), *parts.between)
@@ -185,4 +189,5 @@ class DocumentPrompts:
                 "suffix_tokens": len(suffix_ids),
                 "forced_characters": len(last.text) - point.place,
             },
+            planned_ids=() if planned is None else (*parts.before, *planned.token_ids),
         )

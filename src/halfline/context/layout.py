@@ -129,7 +129,7 @@ class Layout:
 
     def _kept_again(self, window: _Window, near: str, offset: int) -> _Window:
         """The window after one keystroke more, with a plan if it is time for one."""
-        if window.num_kept is None:
+        if window.num_kept is None or self._sizes.grown_tokens <= self._sizes.fresh_tokens:
             return window
         planned = window.planned
         if window.num_kept + 1 == PLANS_AFTER:
@@ -144,9 +144,11 @@ class Layout:
         if window.planned is None or window.num_kept is None or window.num_kept < GROWS_AFTER:
             return None
         self._windows[-1] = replace(window, num_kept=None, planned=None)
-        place = next(_places(window.planned.text[:_HEAD_CHARACTERS], near, offset == 0), None)
-        if place is None:
+        text = window.planned.text
+        places = list(_places(text[:_HEAD_CHARACTERS], near, offset == 0))
+        if not places:
             return None
+        place = max(places, key=lambda each: common_length(text, near[each : each + len(text)]))
         encoded = self._encoder.change(window.planned, near[place:])
         if not len(window.encoded) < len(encoded) <= self._sizes.max_tokens:
             return None

@@ -18,6 +18,7 @@ from halfline.pipeline.following import Followers
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import postprocessing
 from halfline.pipeline.prompt import PromptBuilder
+from halfline.pipeline.read_ahead import ReadAhead
 from halfline.pipeline.typed_through import Greedy, TypedThrough
 from halfline.pipeline.works import Works, is_greedy
 from halfline.request import CompletionRequest
@@ -71,6 +72,9 @@ class Foresight(Protocol):
     async def alternatives(self, request: CompletionRequest, count: int, errand: Errand) -> list[Alternative]:
         """How the text may go on at the request's cursor, the likeliest first; several may begin alike."""
 
+    async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
+        """Have some more read of what the prompts of the request's document will begin with, if that is known."""
+
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         """Have the answers known of the first `most` guesses of which something is missing, as one batch."""
 
@@ -99,6 +103,7 @@ class PipelineForesight:
         self._tokenizer = tokenizer
         self._spellings = spellings
         self._options = options
+        self._read_ahead = ReadAhead(engine, tokenizer)
 
     @property
     def busy(self) -> bool:
@@ -126,6 +131,14 @@ class PipelineForesight:
         finally:
             generation.cancel()
         return self._merged(works, tops) if len(tops) == len(works) else []
+
+    async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
+        if not self._remembers(request):
+            return
+        prompt = await self._prompts.build(request, keeps=False)
+        if prompt.planned_ids and not errand.called_off:
+            asked = self._works.greedy(idle(request), prompt, postprocessing(request, self._options))
+            await self._read_ahead.read(asked.work, prompt.planned_ids, errand.carry)
 
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         asked = []

@@ -44,7 +44,8 @@ class Prompt:
 
     `forced_text` stands between the last token of the prompt and the cursor: a word that the cursor cuts. The model
     writes it first, in tokens of its own choice, and it is no part of the answer. `forced_ids` are the tokens that it
-    probably chooses, a mere hint.
+    probably chooses, a mere hint. `planned_ids` is how a prompt of this document to come begins: worth reading when
+    there is nothing else to do; empty when none is planned.
     """
 
     token_ids: tuple[int, ...]
@@ -58,6 +59,7 @@ class Prompt:
     behind: str = ""
     forced_text: str = ""
     forced_ids: tuple[int, ...] = ()
+    planned_ids: tuple[int, ...] = ()
     ledger: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -190,6 +192,7 @@ class PromptBuilder:
             behind=document.suffix,
             forced_text=built.forced_text,
             forced_ids=built.forced_ids,
+            planned_ids=(*head_ids, *built.planned_ids) if built.planned_ids else (),
             ledger={
                 "mode": "editor",
                 "infill": self._infill.name if self._infill else None,

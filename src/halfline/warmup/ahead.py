@@ -142,6 +142,7 @@ class AheadOfKeystrokes:
             await self._sleep(self._options.pause_ms / 1e3)
         budget = _Budget(self._foresight, self._set_alarm, self._options.share * pause_s, errand)
         try:
+            await self._foresight.read_ahead(request, errand)
             alternatives = await self._foresight.alternatives(request, _NUM_ALTERNATIVES, errand)
             guesses = next_requests(request, document, answer, alternatives, at_limit=reason == "length")
             await self._foresight.look_ahead(list(guesses), self._options.max_guesses, errand)

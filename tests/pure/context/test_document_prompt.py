@@ -34,7 +34,7 @@ TOKENIZER = Tokenizer(vocab("<fim_prefix>", "<fim_suffix>", "<fim_middle>"))
 
 
 def builder(order: InfillOrder, tokenizer: Tokenizer = TOKENIZER) -> DocumentPrompts:
-    sizes = LayoutSizes(fresh_tokens=200, least_tokens=50, grown_tokens=400, max_tokens=600)
+    sizes = LayoutSizes(fresh_tokens=200, least_tokens=50, grown_tokens=200, max_tokens=600)
     return DocumentPrompts(tokenizer, sizes, find_infill_format(tokenizer), order)
 
 

@@ -85,6 +85,9 @@ class Seer:
             Alternative("z", 0.01),
         ]
 
+    async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
+        """Nothing is planned."""
+
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         self.guesses += guesses
         self.errands.append(errand)
