@@ -6,8 +6,8 @@ how probable that is behind each of several answers:
     log p(answer, head of what is behind | before)
 
 is the log-probability of both, read in one pass over `answer + head` behind the KV of what is before. The greedy answer
-is replaced where another is better by `MARGIN` nats. Costs about twice the time of the greedy answer and that pass, so
-it is for those who would rather wait (docs/lab_log.md has what it gains).
+is replaced where another is better by `MARGIN` nats. Several answers and that pass take a few times as long as the
+greedy one, so it is for those who would rather wait (docs/lab_log.md has what it gains, which is little).
 """
 
 import asyncio
