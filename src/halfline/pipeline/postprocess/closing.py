@@ -17,13 +17,17 @@ def is_missing(around: Surroundings, closer: str, column: int) -> bool:
         return False
     if closer not in {CLOSER_OF.get(character) for character in opener}:
         return False
-    return not is_closed_below(around, closer, column)
-
-
-def is_closed_below(around: Surroundings, closer: str, column: int) -> bool:
-    """Whether the first line below that is not deeper is a closer in that column."""
     below = next((line for line in around.lines_below() if indentation(line) <= column), None)
-    return below is not None and indentation(below) == column and below.lstrip().startswith(closer)
+    return below is None or not _closes(below, closer, column)
+
+
+def is_next(around: Surroundings, closer: str, column: int) -> bool:
+    """Whether the next line below is a closer in that column. With more of a block before it, it closes that one."""
+    return any(_closes(line, closer, column) for line in around.lines_below()[:1])
+
+
+def _closes(line: str, closer: str, column: int) -> bool:
+    return indentation(line) == column and line.lstrip().startswith(closer)
 
 
 def is_closed_behind(around: Surroundings, closer: str, in_own_line: bool) -> bool:

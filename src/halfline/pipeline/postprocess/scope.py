@@ -9,7 +9,7 @@ or the cursor's line opened, and not a line that belongs to the statement althou
 closer of a block that nothing behind the cursor closes.
 """
 
-from halfline.pipeline.postprocess.closing import is_closed_below, is_missing
+from halfline.pipeline.postprocess.closing import is_missing, is_next
 from halfline.pipeline.postprocess.extent import Extent
 from halfline.pipeline.postprocess.scanner import CLOSERS, Scanner
 from halfline.pipeline.postprocess.surroundings import Surroundings, width
@@ -119,7 +119,7 @@ class Scope:
         self._limit = column - 1 if block else column
         if character in CLOSERS:
             self._limit = column
-            self.stopped = is_closed_below(self._around, character, column)
+            self.stopped = is_next(self._around, character, column)
 
     def _belongs(self, character: str, column: int) -> bool:
         """Of a line at or left of the limit."""
