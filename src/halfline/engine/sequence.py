@@ -159,8 +159,11 @@ class Sequence:
     @property
     def forced_draft(self) -> tuple[int, ...]:
         """The forced tokens that have not come yet, if those that came are as expected."""
-        forced_ids, generated = self.work.forced_ids, self.token_ids[self.num_prompt :]
-        return forced_ids[len(generated) :] if list(forced_ids[: len(generated)]) == generated else ()
+        forced_ids, num_come = self.work.forced_ids, len(self.token_ids) - self.num_prompt
+        if num_come >= len(forced_ids):
+            return ()
+        as_expected = self.token_ids[self.num_prompt :] == list(forced_ids[:num_come])
+        return forced_ids[num_come:] if as_expected else ()
 
     @property
     def num_pending(self) -> int:
