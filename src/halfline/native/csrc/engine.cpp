@@ -21,6 +21,9 @@ constexpr int kSlabRows = 512;
 // on its place alone, so it is the same in every batch.
 constexpr int kRefinedPlaces = 16;
 
+// Most memory for the parts of attention: 16 MiB. Rows beyond it are computed by tiles.
+constexpr std::int64_t kMaxPartFloats = 4 << 20;
+
 int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
 }  // namespace
@@ -53,6 +56,7 @@ struct Engine::Slab {
   int count;
   const std::int32_t* refined;
   int num_refined;
+  const AttentionPlan* attention;   // null where nothing is attended to
 
   int terms() const { return count + num_refined; }
 };
@@ -70,6 +74,8 @@ struct Engine::Buffers {
   std::vector<const SequenceRows*> sequences;        // of each row
   std::vector<std::int32_t> refined;                 // of all slabs
   std::vector<Slab> slabs;
+  std::vector<AttentionPlan> attention;              // of each slab
+  Memory parts;                                      // of attention: [records][heads][part_floats]
   std::vector<std::int32_t> every;                   // 0, 1, 2 ...: a slab all of whose rows are refined
 };
 
@@ -193,15 +199,14 @@ void Engine::finish_loading() {
 
 // ---- KV -------------------------------------------------------------------------------------------------------
 
-// Arena: [layer][block][kv head][K transposed | V], fp16.
+// Arena: [layer][block][kv head][as KvFormat tells].
 std::int64_t Engine::block_bytes() const {
-  return std::int64_t{2} * 2 * kSlots * shape_.head_dim * shape_.num_kv_heads * shape_.num_layers;
+  return kv_head_bytes(KvFormat::f16, shape_.head_dim) * shape_.num_kv_heads * shape_.num_layers;
 }
 
-std::uint16_t* Engine::kv(int layer, int block, int head) const {
-  const std::int64_t head_values = std::int64_t{2} * kSlots * shape_.head_dim;
+std::uint8_t* Engine::kv(int layer, int block, int head) const {
   const std::int64_t at = (std::int64_t{layer} * num_blocks_ + block) * shape_.num_kv_heads + head;
-  return arena_.as<std::uint16_t>() + at * head_values;
+  return arena_.as<std::uint8_t>() + at * kv_head_bytes(KvFormat::f16, shape_.head_dim);
 }
 
 void Engine::copy_block(int source, int target) {
@@ -248,6 +253,22 @@ void Engine::reserve(int rows) {
   b.rows = rows;
 }
 
+void Engine::plan_attention(const BatchView& batch) {
+  Buffers& b = *buffers_;
+  b.attention.clear();
+  std::int64_t records = 0;
+  const int record_floats = part_floats(shape_.head_dim);
+  const AttentionShape shape{shape_.num_heads / shape_.num_kv_heads, shape_.num_kv_heads, team_.size(),
+                             kMaxPartFloats / record_floats};
+  for (const Slab& slab : b.slabs) {
+    b.attention.emplace_back(batch.sequences, slab.first, slab.count, shape);
+    records = std::max(records, b.attention.back().num_records() * shape_.num_heads);
+  }
+  for (std::size_t i = 0; i < b.slabs.size(); ++i) b.slabs[i].attention = &b.attention[i];
+  const auto bytes = static_cast<std::size_t>(records * record_floats) * sizeof(float);
+  if (bytes > b.parts.bytes()) b.parts = Memory(bytes);
+}
+
 bool Engine::run(const BatchView& batch, float* logits, float* hidden, const TopLogits& top) {
   Buffers& b = *buffers_;
   reserve(batch.num_rows);
@@ -266,13 +287,14 @@ bool Engine::run(const BatchView& batch, float* logits, float* hidden, const Top
   b.slabs.clear();
   std::int32_t* refined = b.refined.data();
   for (int first = 0; first < batch.num_rows; first += kSlabRows) {
-    Slab slab{first, std::min(kSlabRows, batch.num_rows - first), refined, 0};
+    Slab slab{first, std::min(kSlabRows, batch.num_rows - first), refined, 0, nullptr};
     for (int row = 0; row < slab.count; ++row) {
       if (b.places[static_cast<std::size_t>(first + row)] < kRefinedPlaces) refined[slab.num_refined++] = row;
     }
     refined += slab.num_refined;
     b.slabs.push_back(slab);
   }
+  plan_attention(batch);
   stopping_ = false;
   team_.run([&](int worker) { forward(batch, logits, hidden, top, worker); });
   return !stopping_;
@@ -286,7 +308,7 @@ void Engine::forward(const BatchView& batch, float* logits, float* hidden, const
     const Layer& layer = layers_[static_cast<std::size_t>(index)];
     for (const Slab& slab : buffers_->slabs) project_qkv(layer, index, slab, worker);
     for (const Slab& slab : buffers_->slabs) {
-      attend(layer, index, batch, slab, worker);
+      attend(layer, index, slab, worker);
       feed_forward(layer, slab, worker);
     }
   }
@@ -368,58 +390,70 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
     for (int h = 0; h < shape_.num_heads; ++h) turn(q + h * dim, layer.q_norm, shape_.attention_scale);
     for (int h = 0; h < shape_.num_kv_heads; ++h) {
       turn(key + h * dim, layer.k_norm, 1.0f);
-      kernels_.store_kv(key + h * dim, value + h * dim, dim, kv(index, block, h), place % kSlots);
+      auto* keys = reinterpret_cast<std::uint16_t*>(kv(index, block, h));
+      kernels_.store_kv(key + h * dim, value + h * dim, dim, keys, keys + kSlots * dim, place % kSlots);
     }
   });
 }
 
-void Engine::attend(const Layer& layer, int index, const BatchView& batch, const Slab& slab, int worker) {
+// One tile or part of the slab's plan, of one KV head.
+void Engine::attend_unit(const Layer& layer, int index, const Slab& slab, int unit, int worker) {
   Buffers& b = *buffers_;
-  const int first = slab.first, count = slab.count;
+  const AttentionPlan& plan = *slab.attention;
   const int group = shape_.num_heads / shape_.num_kv_heads, dim = shape_.head_dim;
-  const int tile_rows = std::max(1, std::min(kSlots, kTileQueries / group));
-
-  // Tiles of each sequence's part of this slab. The last tiles see most places and go first.
-  int tiles = 0;
-  const auto part = [&](const SequenceRows& sequence) {
-    const int begin = std::max(sequence.first_row, first);
-    return std::pair{begin, std::min(sequence.first_row + sequence.num_rows, first + count) - begin};
+  const int head = unit % shape_.num_kv_heads, number = unit / shape_.num_kv_heads;
+  const std::int64_t column = std::int64_t{head} * group * dim;
+  AttentionRow rows[kTileQueries];
+  AttentionTile tile{rows, 0, group, dim, layer.window, nullptr, KvFormat::f16, kv(index, 0, head),
+                     kv_head_bytes(KvFormat::f16, dim) * shape_.num_kv_heads, {},
+                     b.attention_scratch[static_cast<std::size_t>(worker)].as<float>()};
+  const auto add_row = [&](const SequenceRows& sequence, int row, float* output) {
+    rows[tile.num_rows++] = {b.q.as<float>() + std::int64_t{row} * b.stride_q + column, output,
+                             b.places[static_cast<std::size_t>(row)],
+                             {sequence.window, sequence.num_sinks, sequence.prefix}};
   };
-  for (const SequenceRows& sequence : batch.sequences) {
-    const int rows = part(sequence).second;
-    if (rows > 0) tiles += (rows + tile_rows - 1) / tile_rows;
-  }
-  const int units = tiles * shape_.num_kv_heads;
-  auto* scratch = b.attention_scratch[static_cast<std::size_t>(worker)].as<float>();
-  team_.share(units, 1, [&](int unit, int) {
-    unit = units - 1 - unit;
-    const int head = unit % shape_.num_kv_heads;
-    int number = unit / shape_.num_kv_heads;
-    for (const SequenceRows& sequence : batch.sequences) {
-      const auto [begin, rows] = part(sequence);
-      if (rows <= 0) continue;
-      const int here = (rows + tile_rows - 1) / tile_rows;
-      if (number >= here) {
-        number -= here;
-        continue;
-      }
-      const int row = begin + number * tile_rows;
-      const std::int64_t column = std::int64_t{head} * group * dim;
-      kernels_.attend({b.q.as<float>() + std::int64_t{row} * b.stride_q + column,
-                       b.attended.as<float>() + std::int64_t{row - first} * b.stride_q + column, b.stride_q,
-                       std::min(tile_rows, rows - number * tile_rows), group, dim,
-                       sequence.first_place + (row - sequence.first_row), sequence.block_table, kv(index, 0, head),
-                       std::int64_t{2} * kSlots * dim * shape_.num_kv_heads,
-                       {sequence.window, sequence.num_sinks, sequence.prefix, layer.window}, scratch});
-      return;
+  const auto num_tiles = static_cast<int>(plan.tiles().size());
+  if (number < num_tiles) {
+    // The last tiles see most places and go first.
+    const AttentionPlan::Tile& planned = plan.tiles()[static_cast<std::size_t>(num_tiles - 1 - number)];
+    tile.block_table = planned.sequence->block_table;
+    for (int row = planned.first_row; row < planned.first_row + planned.num_rows; ++row) {
+      add_row(*planned.sequence, row,
+              b.attended.as<float>() + std::int64_t{row - slab.first} * b.stride_q + column);
     }
-  });
+    return kernels_.attend(tile);
+  }
+  const AttentionPlan::Part& part = plan.parts()[static_cast<std::size_t>(number - num_tiles)];
+  tile.block_table = part.block_table;
+  for (int i = part.first_member; i < part.first_member + part.num_members; ++i) {
+    const AttentionPlan::Member& member = plan.member(i);
+    add_row(*member.sequence, member.row,
+            part_of(plan.records(member.row).first + part.chunks.start, head * group));
+  }
+  kernels_.attend_parts(tile, part.chunks, std::int64_t{shape_.num_heads} * part_floats(dim));
+}
 
-  const int q_size = shape_.num_heads * dim;
+float* Engine::part_of(std::int64_t record, int head) const {
+  return buffers_->parts.as<float>() + (record * shape_.num_heads + head) * part_floats(shape_.head_dim);
+}
+
+void Engine::attend(const Layer& layer, int index, const Slab& slab, int worker) {
+  Buffers& b = *buffers_;
+  const AttentionPlan& plan = *slab.attention;
+  const int first = slab.first, count = slab.count, dim = shape_.head_dim, q_size = shape_.num_heads * dim;
+  const auto units = static_cast<int>(plan.tiles().size() + plan.parts().size()) * shape_.num_kv_heads;
+  team_.share(units, 1, [&](int unit, int) { attend_unit(layer, index, slab, unit, worker); });
+
   const QuantRows quant = quant_rows(b.quants, slab.terms(), b.stride_q);
-  if (layer.o.quantised()) {
+  if (layer.o.quantised() || !plan.parts().empty()) {
     team_.share(count, 1, [&](int row, int) {
-      quantise(slab, b.attended.as<float>() + std::int64_t{row} * b.stride_q, q_size, row, quant);
+      float* attended = b.attended.as<float>() + std::int64_t{row} * b.stride_q;
+      const AttentionPlan::Records& records = plan.records(first + row);
+      for (int head = 0; records.num_chunks > 0 && head < shape_.num_heads; ++head) {
+        kernels_.merge_parts(part_of(records.first, head), records.num_chunks,
+                             std::int64_t{shape_.num_heads} * part_floats(dim), dim, attended + head * dim);
+      }
+      if (layer.o.quantised()) quantise(slab, attended, q_size, row, quant);
     });
   }
   const LinearJob job{&layer.o, layer.o_bias, count, b.attended.as<float>(), b.stride_q, quant,
@@ -476,7 +510,7 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, const 
   });
   for (int first = 0; first < batch.num_logit_rows; first += kSlabRows) {
     const int count = std::min(kSlabRows, batch.num_logit_rows - first);
-    const Slab slab{first, count, b.every.data(), count};
+    const Slab slab{first, count, b.every.data(), count, nullptr};
     const QuantRows quant = quant_rows(b.quants, slab.terms(), b.stride_x);
     team_.share(count, 1, [&](int row, int) {
       float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;

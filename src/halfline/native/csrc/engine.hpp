@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "attention_plan.hpp"
 #include "kernels.hpp"
 #include "memory.hpp"
 #include "packed.hpp"
@@ -43,17 +44,6 @@ struct ModelShape {
   float logit_scale = 1.0f;
   std::vector<double> inverse_frequencies;    // one per rotary pair
   std::vector<std::int32_t> layer_windows;    // INT32_MAX for none
-};
-
-// One sequence's rows of a batch.
-struct SequenceRows {
-  int first_row;
-  int num_rows;
-  std::int32_t first_place;
-  const std::int32_t* block_table;
-  std::int32_t window;   // INT32_MAX for none
-  std::int32_t num_sinks;
-  std::int32_t prefix;
 };
 
 struct BatchView {
@@ -106,13 +96,16 @@ class Engine {
   const float* bias(const std::string& name, int count) const;
   NormWeights norm(const std::string& name) const;
 
-  std::uint16_t* kv(int layer, int block, int head) const;
+  std::uint8_t* kv(int layer, int block, int head) const;
   void grow_rotations(int places);
   void reserve(int rows);
+  void plan_attention(const BatchView& batch);
   void forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
   void embed(const BatchView& batch);
   void project_qkv(const Layer& layer, int index, const Slab& slab, int worker);
-  void attend(const Layer& layer, int index, const BatchView& batch, const Slab& slab, int worker);
+  void attend(const Layer& layer, int index, const Slab& slab, int worker);
+  void attend_unit(const Layer& layer, int index, const Slab& slab, int unit, int worker);
+  float* part_of(std::int64_t record, int head) const;
   void feed_forward(const Layer& layer, const Slab& slab, int worker);
   void quantise(const Slab& slab, const float* x, int n, int row, const QuantRows& quant) const;
   void linears(const LinearJob* jobs, int num_jobs, int worker);

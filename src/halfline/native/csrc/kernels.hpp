@@ -49,32 +49,69 @@ struct NormWeights {
   bool subtract_mean;
 };
 
-// Row at place i sees j: see Mask in model/executor.py. `layer_window` is the model's own band of this layer
-// and applies on top of everything else. No window is INT32_MAX.
+// Row at place i sees j: see Mask in model/executor.py. No window is INT32_MAX.
 struct MaskRule {
   std::int32_t window;
   std::int32_t num_sinks;
   std::int32_t prefix;
-  std::int32_t layer_window;
 };
 
-// Consecutive rows of one sequence and the query heads that share one KV head.
+constexpr int kSlots = 16;   // places per block, BLOCK_TOKENS in Python
+
+// How a block keeps the K and V of one head:
+//   f16    K transposed [head_dim][16 places] | V [16 places][head_dim]
+//   int8   the same in int8, then one scale per place, as floats: of K [16] | of V [16]
+enum class KvFormat { f16, int8 };
+
+constexpr std::int64_t half_values(int head_dim) { return std::int64_t{2} * kSlots * head_dim; }
+
+constexpr std::int64_t kv_head_bytes(KvFormat format, int head_dim) {
+  return format == KvFormat::f16 ? 2 * half_values(head_dim) : half_values(head_dim) + 2 * kSlots * 4;
+}
+
+// The blocks of a table, from number `first` on, that are read in fp16 although the format is another: those that hold
+// the rows' own places. Of block number n the K lie at keys + (n - first) * stride, the V likewise.
+struct HalfBlocks {
+  std::int32_t first = INT32_MAX;
+  const std::uint16_t* keys = nullptr;
+  const std::uint16_t* values = nullptr;
+  std::int64_t stride = 0;
+};
+
+// One row and the query heads that share one KV head.
+struct AttentionRow {
+  const float* queries;   // of the group's first head; already rotated and scaled
+  float* output;
+  std::int32_t place;
+  MaskRule mask;
+};
+
+// Rows that read the same blocks, of one sequence or of several that begin alike.
 //
-// KV of a block and head, fp16:  K transposed [head_dim][16 places] | V [16 places][head_dim]
+// KV is walked in chunks of four blocks, counted from place 0. A chunk's part of a query vector's result depends on
+// nothing but that vector and the chunk, and parts are merged in the chunks' order. `attend` does both and writes
+// [group][head_dim] to each row's output. `attend_parts` leaves the parts of its chunks there, chunk after chunk at a
+// distance of part_stride floats, each [group] records of part_floats; `merge_parts` makes the same result of them.
 struct AttentionTile {
-  const float* queries;   // row 0, first head of the group; already rotated and scaled
-  float* output;          // likewise placed
-  std::int64_t row_stride;
+  const AttentionRow* rows;
   int num_rows;
   int group_size;
   int head_dim;
-  std::int32_t first_place;
+  std::int32_t layer_window;         // the model's own band of this layer, on top of every mask
   const std::int32_t* block_table;
-  const std::uint16_t* kv;      // this layer's and head's part of block 0
-  std::int64_t block_stride;    // in fp16 values
-  MaskRule mask;
-  float* scratch;               // attention_scratch floats, 64-byte aligned
+  KvFormat format;
+  const std::uint8_t* kv;            // this layer's and head's part of block 0
+  std::int64_t block_stride;         // in bytes
+  HalfBlocks half_blocks;
+  float* scratch;                    // attention_scratch floats, 64-byte aligned
 };
+
+struct ChunkRange {
+  std::int32_t start, stop;
+};
+
+// A record of one query vector and chunk: the weighted values, then the highest score and the sum of the weights.
+constexpr int part_floats(int head_dim) { return head_dim + 16; }
 
 // The largest logits of each row, as TopLogits in model/executor.py tells. Nothing is wanted when count is 0.
 struct TopLogits {
@@ -100,10 +137,16 @@ struct Kernels {
   // Turns the pairs (i, i + half) of one head and multiplies the whole head by `scale`.
   void (*rotate)(float* head, const float* cosines, const float* sines, int half, int head_dim, float scale);
   // K of one place into its column of the transposed block, V into its row.
-  void (*store_kv)(const float* key, const float* value, int head_dim, std::uint16_t* block, int slot);
+  void (*store_kv)(const float* key, const float* value, int head_dim, std::uint16_t* keys, std::uint16_t* values,
+                   int slot);
+  // One block and head, all of whose places are written, from f16 to int8.
+  void (*quantise_kv)(const std::uint16_t* keys, const std::uint16_t* values, int head_dim, std::uint8_t* block);
   // Panels [begin, end) of one linear; scratch holds linear_scratch bytes.
   void (*linear)(const LinearJob& job, int begin, int end, std::uint8_t* scratch);
   void (*attend)(const AttentionTile& tile);
+  void (*attend_parts)(const AttentionTile& tile, ChunkRange chunks, std::int64_t part_stride);
+  // The parts of one query vector, at a distance of part_stride floats.
+  void (*merge_parts)(const float* parts, int num_parts, std::int64_t part_stride, int head_dim, float* output);
   // The `count` largest of n logits and log(sum(e^logit)); 1 <= count <= n.
   void (*top)(const float* logits, int n, int count, std::int32_t* ids, float* largest, double* log_total);
 };
@@ -117,13 +160,12 @@ constexpr std::int64_t linear_scratch_bytes(int max_cols) {
 
 // An attention tile has at most max(kTileQueries, group_size) query vectors.
 constexpr int kTileQueries = 48;
-constexpr int kChunkBlocks = 4;   // blocks per softmax chunk: part of the defined order of operations
-constexpr int kSlots = 16;        // places per block, BLOCK_TOKENS in Python
+constexpr int kChunkBlocks = 4;   // blocks per chunk: part of the defined order of operations
 
 constexpr std::int64_t attention_scratch_floats(int group_size, int head_dim) {
   const std::int64_t queries = (group_size > kTileQueries ? group_size : kTileQueries) + 16;
   const std::int64_t places = kChunkBlocks * kSlots;
-  return queries * (places + head_dim + 48) + 2 * places * head_dim;
+  return queries * (places + head_dim + 64) + 2 * places * head_dim;
 }
 
 const Kernels& portable_kernels();

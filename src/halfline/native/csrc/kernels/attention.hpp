@@ -1,25 +1,17 @@
-// Attention of a tile of query vectors over paged fp16 KV, by online softmax.
+// Attention of tiles of query vectors over paged KV: which blocks somebody sees, and the merging of chunks.
 //
-// The order of operations of one query vector, which its tile mates do not change:
-//   KV is walked in chunks of four blocks (64 places) counted from place 0. Per chunk
-//     score[place] = one fused multiply-add per dimension, in order
-//     largest' = max(largest, visible scores);  p = e^(score - largest'), 0 where the mask hides
-//     total = fma(total, e^(largest - largest'), sum of p: four vectors in order, then the fixed tree)
-//     output = output * e^(largest - largest'), then one fused multiply-add per place, in order
-//   A chunk or block that this vector does not see changes nothing: its p are zero and the rescale is 1.
+// Chunks are merged in order, from nothing seen (highest = kUnseen, total = 0, result = 0):
+//     highest' = max(highest of the chunk, highest);  keep = e^(highest - highest'), gain = e^(the chunk's - highest')
+//     total = fma(total, keep, the chunk's * gain);    result = fma(result, keep, part * gain)
+// A chunk of which a vector sees nothing is left out. At last the result is multiplied by 1 / total.
 #pragma once
 
 #include <cstdint>
 
-#include "../kernels.hpp"
-#include "counts.hpp"
-#include "rows.hpp"
+#include "attention_chunk.hpp"
 
 namespace halfline {
 namespace {
-
-constexpr int kChunkPlaces = kChunkBlocks * kSlots;
-constexpr float kUnseen = -1e30f;   // below every score, and finite: kUnseen - kUnseen is 0
 
 // ---- Masks ----------------------------------------------------------------------------------------------------
 
@@ -37,156 +29,54 @@ inline std::int64_t band_start(std::int64_t place, std::int32_t window) {
 }
 
 // Which places of the block from `start` the row at `place` sees.
-inline std::uint32_t visible_bits(const MaskRule& mask, std::int64_t place, std::int64_t start) {
+inline std::uint32_t visible_bits(const MaskRule& mask, std::int32_t layer_window, std::int64_t place,
+                                  std::int64_t start) {
   std::uint32_t bits = bits_within(band_start(place, mask.window), place + 1, start);
   bits |= bits_within(0, mask.num_sinks < place + 1 ? mask.num_sinks : place + 1, start);
   if (place < mask.prefix) bits |= bits_within(0, mask.prefix, start);
-  return bits & bits_within(band_start(place, mask.layer_window), INT64_MAX / 2, start);
+  return bits & bits_within(band_start(place, layer_window), INT64_MAX / 2, start);
 }
 
-// ---- One chunk ------------------------------------------------------------------------------------------------
-
-struct HalfKv {
-  using Element = std::uint16_t;
-  static Vec load(const std::uint16_t* p) { return Vec::load_half(p); }
-};
-struct FloatKv {
-  using Element = float;
-  static Vec load(const float* p) { return Vec::load(p); }
+// The chunks that a tile has to look at: [0, sinks_stop) and [band_start, stop).
+struct ChunkSpan {
+  std::int32_t sinks_stop, band_start, stop;
 };
 
-// The blocks of a chunk that some row of the tile sees.
-template <class Kv>
-struct Chunk {
-  int count = 0;
-  int position[kChunkBlocks];                         // which of the chunk's four blocks
-  int places[kChunkBlocks];                           // places that hold something of value
-  const typename Kv::Element* keys[kChunkBlocks];     // [head_dim][16]
-  const typename Kv::Element* values[kChunkBlocks];   // [16][head_dim]
-};
-
-// queries: [head_dim][Queries]; scores: [Queries][kChunkPlaces]
-template <class Kv, int Blocks, int Queries>
-inline void score_tile(const Chunk<Kv>& chunk, int first, const float* queries, int head_dim, float* scores) {
-  Vec sums[Blocks][Queries];
-  for (int b = 0; b < Blocks; ++b) {
-    for (int t = 0; t < Queries; ++t) sums[b][t] = Vec::zero();
+inline ChunkSpan span_of(const AttentionTile& tile) {
+  std::int64_t sinks_stop = 0, band = INT64_MAX, stop = 0;
+  for (int i = 0; i < tile.num_rows; ++i) {
+    const AttentionRow& row = tile.rows[i];
+    const MaskRule& mask = row.mask;
+    const bool in_prefix = row.place < mask.prefix;
+    const std::int64_t row_stop = in_prefix ? mask.prefix : std::int64_t{row.place} + 1;
+    const std::int64_t row_sinks = mask.num_sinks < row_stop ? mask.num_sinks : row_stop;
+    const std::int64_t window = in_prefix ? 0 : band_start(row.place, mask.window);
+    const std::int64_t layer = band_start(row.place, tile.layer_window);
+    const std::int64_t row_band = window > layer ? window : layer;
+    if (row_stop > stop) stop = row_stop;
+    if (row_sinks > sinks_stop) sinks_stop = row_sinks;
+    if (row_band < band) band = row_band;
   }
-  for (int d = 0; d < head_dim; ++d) {
-    Vec keys[Blocks];
-#pragma GCC unroll 4
-    for (int b = 0; b < Blocks; ++b) keys[b] = Kv::load(chunk.keys[first + b] + d * kSlots);
-#pragma GCC unroll 12
-    for (int t = 0; t < Queries; ++t) {
-      const Vec query = Vec::set(queries[d * Queries + t]);
-#pragma GCC unroll 4
-      for (int b = 0; b < Blocks; ++b) sums[b][t] = fma(keys[b], query, sums[b][t]);
-    }
-  }
-  for (int b = 0; b < Blocks; ++b) {
-    for (int t = 0; t < Queries; ++t) {
-      sums[b][t].store(scores + t * kChunkPlaces + chunk.position[first + b] * kSlots);
-    }
-  }
-}
-
-template <class Kv, int Queries>
-inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_dim, float* scores) {
-  // Few queries: several blocks at once, to have enough independent sums in flight.
-  constexpr int blocks = Queries * 4 <= kQueryTile ? 4 : Queries * 2 <= kQueryTile ? 2 : 1;
-  int first = 0;
-  for (; first + blocks <= chunk.count; first += blocks) {
-    score_tile<Kv, blocks, Queries>(chunk, first, queries, head_dim, scores);
-  }
-  if constexpr (blocks > 1) {
-    for (; first < chunk.count; ++first) score_tile<Kv, 1, Queries>(chunk, first, queries, head_dim, scores);
-  }
-}
-
-// Turns scores into weights in place; returns the factor by which the output so far must shrink.
-template <class Kv>
-inline float weigh(const Chunk<Kv>& chunk, const std::uint16_t* visible, float* scores, float& highest, float& total) {
-  Vec top = Vec::set(kUnseen);
-  for (int b = 0; b < chunk.count; ++b) {
-    const int at = chunk.position[b];
-    top = max(top, select(visible[at], Vec::load(scores + at * kSlots), Vec::set(kUnseen)));
-  }
-  const float tallest = largest(top);
-  const float next = tallest > highest ? tallest : highest;
-  Vec sums = Vec::zero();
-  for (int b = 0; b < chunk.count; ++b) {
-    const int at = chunk.position[b];
-    const Vec weight = select(visible[at], exp_of(Vec::load(scores + at * kSlots) - Vec::set(next)), Vec::zero());
-    weight.store(scores + at * kSlots);
-    sums = sums + weight;
-  }
-  float shrink[16];
-  exp_of(Vec::set(highest - next)).store(shrink);
-  total = __builtin_fmaf(total, shrink[0], sum(sums));
-  highest = next;
-  return shrink[0];
-}
-
-// outputs[t] is shrunk, then gains weights[t] x V, over Vectors * 16 dimensions.
-template <class Kv, int Queries, int Vectors>
-inline void gather_tile(const Chunk<Kv>& chunk, int head_dim, int dimension, const float* weights,
-                        const float* shrinks, float* const* outputs) {
-  Vec sums[Queries][Vectors];
-  for (int t = 0; t < Queries; ++t) {
-    for (int v = 0; v < Vectors; ++v) {
-      sums[t][v] = Vec::load(outputs[t] + dimension + 16 * v) * Vec::set(shrinks[t]);
-    }
-  }
-  for (int b = 0; b < chunk.count; ++b) {
-    const auto* values = chunk.values[b] + dimension;
-    const float* block_weights = weights + chunk.position[b] * kSlots;
-    for (int slot = 0; slot < chunk.places[b]; ++slot) {
-      Vec value[Vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) value[v] = Kv::load(values + slot * head_dim + 16 * v);
-#pragma GCC unroll 8
-      for (int t = 0; t < Queries; ++t) {
-        const Vec weight = Vec::set(block_weights[t * kChunkPlaces + slot]);
-#pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) sums[t][v] = fma(weight, value[v], sums[t][v]);
-      }
-    }
-  }
-  for (int t = 0; t < Queries; ++t) {
-    for (int v = 0; v < Vectors; ++v) sums[t][v].store(outputs[t] + dimension + 16 * v);
-  }
-}
-
-template <class Kv>
-inline void gather(const Chunk<Kv>& chunk, int head_dim, int num_queries, const float* weights, const float* shrinks,
-                   float* const* outputs) {
-  for (int first = 0; first < num_queries; first += kValueRows) {
-    const int count = num_queries - first < kValueRows ? num_queries - first : kValueRows;
-    with_count<kValueRows>(count, [&](auto queries) {
-      for (int d = 0; d < head_dim; d += 16 * kValueVectors) {
-        const int rest = (head_dim - d) / 16;
-        with_count<kValueVectors>(rest < kValueVectors ? rest : kValueVectors, [&](auto vectors) {
-          gather_tile<Kv, decltype(queries)::value, decltype(vectors)::value>(
-              chunk, head_dim, d, weights + first * kChunkPlaces, shrinks + first, outputs + first);
-        });
-      }
-    });
-  }
+  const auto chunks = [](std::int64_t places) {
+    return static_cast<std::int32_t>((places + kChunkPlaces - 1) / kChunkPlaces);
+  };
+  return {chunks(sinks_stop), static_cast<std::int32_t>(band / kChunkPlaces), chunks(stop)};
 }
 
 // ---- The tile -------------------------------------------------------------------------------------------------
 
-// The tile's working memory, cut out of AttentionTile::scratch. Query vector r * group_size + h is head h of row r.
+// The tile's working memory, cut out of AttentionTile::scratch. Query vector r * group_size + h is head h of row r;
+// arrays of one number per vector are filled up to whole vectors of 16.
 struct TileState {
   int num_queries;
-  float* queries;    // tiles of kQueryTile (the last one narrower), each [head_dim][tile]
-  float* scores;     // [num_queries][kChunkPlaces]
-  float* highest;    // [num_queries]
-  float* totals;     // [num_queries]
-  float* shrinks;    // [num_queries]
-  float** outputs;   // [num_queries]
+  float* queries;         // tiles of kQueryTile (the last one narrower), each [head_dim][tile]
+  float* scores;          // [num_queries][kChunkPlaces]
+  float *part_highest, *part_totals;
+  float *highest, *totals;
+  float *keeps, *gains;
+  float** outputs;        // [num_queries]
   std::uint16_t* visible;   // [rows][kChunkBlocks]
-  float* unpacked;   // [kChunkBlocks] x (K | V) as floats
+  float* unpacked;        // [kChunkBlocks] x (K | V) as floats
 };
 
 inline TileState begin_tile(const AttentionTile& tile) {
@@ -203,66 +93,141 @@ inline TileState begin_tile(const AttentionTile& tile) {
   state.unpacked = take(2 * kChunkPlaces * dim);
   state.scores = take(padded * kChunkPlaces);
   state.queries = take(padded * dim);
-  state.highest = take(padded);
-  state.totals = take(padded);
-  state.shrinks = take(padded);
+  for (float** each : {&state.part_highest, &state.part_totals, &state.highest, &state.totals, &state.keeps,
+                       &state.gains}) {
+    *each = take(padded);
+    for (int i = 0; i < padded; ++i) (*each)[i] = 0.0f;
+  }
   state.outputs = reinterpret_cast<float**>(take(2 * padded));
   state.visible = reinterpret_cast<std::uint16_t*>(take(2 * padded));
 
   for (int query = 0; query < queries; ++query) {
-    const std::int64_t at = (query / tile.group_size) * tile.row_stride + (query % tile.group_size) * dim;
+    const AttentionRow& row = tile.rows[query / tile.group_size];
+    const int head = query % tile.group_size;
     const int first = query - query % kQueryTile;
     const int width = queries - first < kQueryTile ? queries - first : kQueryTile;
     float* column = state.queries + first * dim + (query - first);
-    for (int d = 0; d < dim; ++d) column[d * width] = tile.queries[at + d];
-    state.outputs[query] = tile.output + at;
-    for (int d = 0; d < dim; d += 16) Vec::zero().store(tile.output + at + d);
+    for (int d = 0; d < dim; ++d) column[d * width] = row.queries[head * dim + d];
+    state.outputs[query] = row.output + head * dim;
     state.highest[query] = kUnseen;
-    state.totals[query] = 0.0f;
   }
   return state;
 }
 
-// Fills in which blocks of the chunk from block `first_block` anybody sees; false if none.
-inline bool look_at_chunk(const AttentionTile& tile, std::int32_t first_block, TileState& state,
-                          Chunk<HalfKv>& chunk) {
-  chunk.count = 0;
+// Which blocks of a chunk somebody sees, and where they lie.
+struct SeenBlocks {
+  int count = 0;
+  int position[kChunkBlocks];
+  int places[kChunkBlocks];
+  std::int32_t number[kChunkBlocks];   // in the block table
+  bool any_half = false;               // some of them are HalfBlocks
+
+  const std::uint8_t* stored(const AttentionTile& tile, int b) const {
+    return tile.kv + tile.block_table[number[b]] * tile.block_stride;
+  }
+};
+
+inline SeenBlocks look_at_chunk(const AttentionTile& tile, std::int32_t chunk, TileState& state) {
+  SeenBlocks seen;
   for (int position = 0; position < kChunkBlocks; ++position) {
-    const std::int64_t start = (std::int64_t{first_block} + position) * kSlots;
+    const std::int32_t number = chunk * kChunkBlocks + position;
     std::uint32_t anybody = 0;
     for (int row = 0; row < tile.num_rows; ++row) {
-      const std::uint32_t bits = visible_bits(tile.mask, std::int64_t{tile.first_place} + row, start);
+      const std::uint32_t bits = visible_bits(tile.rows[row].mask, tile.layer_window, tile.rows[row].place,
+                                              std::int64_t{number} * kSlots);
       state.visible[row * kChunkBlocks + position] = static_cast<std::uint16_t>(bits);
       anybody |= bits;
     }
     if (!anybody) continue;
-    const std::uint16_t* block = tile.kv + tile.block_table[first_block + position] * tile.block_stride;
-    chunk.position[chunk.count] = position;
+    seen.position[seen.count] = position;
     // Places behind the last visible one may never have been written: their V must not be touched.
-    chunk.places[chunk.count] = 32 - __builtin_clz(anybody);
-    chunk.keys[chunk.count] = block;
-    chunk.values[chunk.count] = block + tile.head_dim * kSlots;
-    ++chunk.count;
+    seen.places[seen.count] = 32 - __builtin_clz(anybody);
+    seen.number[seen.count] = number;
+    seen.any_half |= number >= tile.half_blocks.first;
+    ++seen.count;
   }
-  return chunk.count > 0;
+  return seen;
 }
 
-inline Chunk<FloatKv> unpack_chunk(const Chunk<HalfKv>& packed, int head_dim, float* unpacked) {
-  Chunk<FloatKv> chunk;
-  chunk.count = packed.count;
-  for (int b = 0; b < packed.count; ++b) {
-    float* block = unpacked + std::int64_t{b} * 2 * kSlots * head_dim;
-    for (int i = 0; i < 2 * kSlots * head_dim; i += 16) Vec::load_half(packed.keys[b] + i).store(block + i);
-    chunk.position[b] = packed.position[b];
-    chunk.places[b] = packed.places[b];
-    chunk.keys[b] = block;
-    chunk.values[b] = block + kSlots * head_dim;
+template <class Kv>
+inline Chunk<Kv> chunk_of(const SeenBlocks& seen) {
+  Chunk<Kv> chunk;
+  chunk.count = seen.count;
+  for (int b = 0; b < seen.count; ++b) {
+    chunk.position[b] = seen.position[b];
+    chunk.places[b] = seen.places[b];
   }
   return chunk;
 }
 
+inline Chunk<HalfKv> half_chunk(const AttentionTile& tile, const SeenBlocks& seen) {
+  auto chunk = chunk_of<HalfKv>(seen);
+  for (int b = 0; b < seen.count; ++b) {
+    chunk.keys[b] = reinterpret_cast<const std::uint16_t*>(seen.stored(tile, b));
+    chunk.values[b] = chunk.keys[b] + tile.head_dim * kSlots;
+  }
+  return chunk;
+}
+
+inline Chunk<Int8Kv> int8_chunk(const AttentionTile& tile, const SeenBlocks& seen) {
+  auto chunk = chunk_of<Int8Kv>(seen);
+  for (int b = 0; b < seen.count; ++b) {
+    chunk.keys[b] = seen.stored(tile, b);
+    chunk.values[b] = chunk.keys[b] + tile.head_dim * kSlots;
+    chunk.scales[b] = reinterpret_cast<const float*>(chunk.values[b] + tile.head_dim * kSlots);
+  }
+  return chunk;
+}
+
+// As floats, which are the same numbers. A block without scales has ones, which change nothing.
+template <bool Scaled>
+inline Chunk<FloatKv<Scaled>> unpacked_chunk(const AttentionTile& tile, const SeenBlocks& seen, float* unpacked) {
+  static constexpr float ones[2 * kSlots] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                             1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const int values = tile.head_dim * kSlots;
+  auto chunk = chunk_of<FloatKv<Scaled>>(seen);
+  for (int b = 0; b < seen.count; ++b) {
+    float* keys = unpacked + std::int64_t{b} * 2 * values;
+    chunk.keys[b] = keys;
+    chunk.values[b] = keys + values;
+    chunk.scales[b] = ones;
+    const std::uint8_t* stored = seen.stored(tile, b);
+    const HalfBlocks& halves = tile.half_blocks;
+    if (Scaled && seen.number[b] < halves.first) {
+      for (int i = 0; i < 2 * values; i += 16) Vec::load_i8(stored + i).store(keys + i);
+      chunk.scales[b] = reinterpret_cast<const float*>(stored + 2 * values);
+      continue;
+    }
+    const auto* half_keys = reinterpret_cast<const std::uint16_t*>(stored);
+    const auto* half_values = half_keys + values;
+    if constexpr (Scaled) {
+      half_keys = halves.keys + (seen.number[b] - halves.first) * halves.stride;
+      half_values = halves.values + (seen.number[b] - halves.first) * halves.stride;
+    }
+    for (int i = 0; i < values; i += 16) Vec::load_half(half_keys + i).store(keys + i);
+    for (int i = 0; i < seen.places[b] * tile.head_dim; i += 16) {
+      Vec::load_half(half_values + i).store(keys + values + i);
+    }
+  }
+  return chunk;
+}
+
+// Calls work(chunk) with the chunk in the form that is read fastest. Converting pays once several passes read the
+// result.
+template <class F>
+inline void with_chunk(const AttentionTile& tile, const SeenBlocks& seen, const TileState& state, F&& work) {
+  const bool several_passes = state.num_queries > kQueryTile;
+  if (tile.format == KvFormat::f16) {
+    if (several_passes) return work(unpacked_chunk<false>(tile, seen, state.unpacked));
+    return work(half_chunk(tile, seen));
+  }
+  if (several_passes || seen.any_half) return work(unpacked_chunk<true>(tile, seen, state.unpacked));
+  work(int8_chunk(tile, seen));
+}
+
+// Scores become weights; part_highest and part_totals are the chunk's.
 template <class Kv>
-inline void attend_chunk(const AttentionTile& tile, const Chunk<Kv>& chunk, TileState& state) {
+inline void weigh_chunk(const AttentionTile& tile, const Chunk<Kv>& chunk, TileState& state) {
   for (int first = 0; first < state.num_queries; first += kQueryTile) {
     const int rest = state.num_queries - first;
     with_count<kQueryTile>(rest < kQueryTile ? rest : kQueryTile, [&](auto queries) {
@@ -271,37 +236,36 @@ inline void attend_chunk(const AttentionTile& tile, const Chunk<Kv>& chunk, Tile
     });
   }
   for (int query = 0; query < state.num_queries; ++query) {
-    const std::uint16_t* visible = state.visible + (query / tile.group_size) * kChunkBlocks;
-    state.shrinks[query] = weigh(chunk, visible, state.scores + query * kChunkPlaces, state.highest[query],
-                                 state.totals[query]);
+    weigh(chunk, state.visible + (query / tile.group_size) * kChunkBlocks, state.scores + query * kChunkPlaces,
+          state.part_highest[query], state.part_totals[query]);
   }
-  gather(chunk, tile.head_dim, state.num_queries, state.scores, state.shrinks, state.outputs);
 }
 
 inline void attend_tile(const AttentionTile& tile) {
   TileState state = begin_tile(tile);
-  const MaskRule& mask = tile.mask;
-  const std::int64_t first = tile.first_place, last = first + tile.num_rows - 1;
-  const std::int64_t stop = (first < mask.prefix && mask.prefix > last + 1) ? mask.prefix : last + 1;
-  const std::int64_t sinks_stop = mask.num_sinks < stop ? mask.num_sinks : stop;
-  const bool whole_prefix = first < mask.prefix;
-  const std::int64_t window_start = whole_prefix ? 0 : band_start(first, mask.window);
-  const std::int64_t layer_start = band_start(first, mask.layer_window);
-  const std::int64_t band = window_start > layer_start ? window_start : layer_start;
-
-  for (std::int64_t start = 0; start < stop; start += kChunkPlaces) {
+  for (int query = 0; query < state.num_queries; ++query) {
+    for (int d = 0; d < tile.head_dim; d += 16) Vec::zero().store(state.outputs[query] + d);
+  }
+  const ChunkSpan span = span_of(tile);
+  for (std::int32_t number = 0; number < span.stop; ++number) {
     // Between the sinks and the band nobody sees anything: jump, or a long context would cost O(n) per row.
-    if (start >= sinks_stop && start + kChunkPlaces <= band) {
-      start = band / kChunkPlaces * kChunkPlaces;
-    }
-    Chunk<HalfKv> chunk;
-    if (!look_at_chunk(tile, static_cast<std::int32_t>(start / kSlots), state, chunk)) continue;
-    // Converting pays once several passes read the result; the numbers are the same.
-    if (state.num_queries > kQueryTile) {
-      attend_chunk(tile, unpack_chunk(chunk, tile.head_dim, state.unpacked), state);
-    } else {
-      attend_chunk(tile, chunk, state);
-    }
+    if (number >= span.sinks_stop && number < span.band_start) number = span.band_start;
+    const SeenBlocks seen = look_at_chunk(tile, number, state);
+    if (seen.count == 0) continue;
+    with_chunk(tile, seen, state, [&](const auto& chunk) {
+      weigh_chunk(tile, chunk, state);
+      for (int first = 0; first < state.num_queries; first += 16) {
+        const Merge merge = merge_totals(Vec::load(state.part_highest + first), Vec::load(state.part_totals + first),
+                                         state.highest + first, state.totals + first);
+        merge.keep.store(state.keeps + first);
+        merge.gain.store(state.gains + first);
+      }
+      gather(chunk, tile.head_dim, state.num_queries, state.scores, [&](int query, int dimension, Vec part) {
+        if (state.part_totals[query] == 0.0f) return;
+        float* output = state.outputs[query] + dimension;
+        merged(Vec::load(output), part, state.keeps[query], state.gains[query]).store(output);
+      });
+    });
   }
   for (int query = 0; query < state.num_queries; ++query) {
     const Vec share = Vec::set(1.0f / state.totals[query]);
@@ -309,6 +273,64 @@ inline void attend_tile(const AttentionTile& tile) {
       (Vec::load(state.outputs[query] + d) * share).store(state.outputs[query] + d);
     }
   }
+}
+
+// ---- Parts ----------------------------------------------------------------------------------------------------
+
+inline void attend_parts(const AttentionTile& tile, ChunkRange chunks, std::int64_t part_stride) {
+  TileState state = begin_tile(tile);
+  const int dim = tile.head_dim;
+  for (std::int32_t number = chunks.start; number < chunks.stop; ++number) {
+    const auto record = [&](int query) {
+      return tile.rows[query / tile.group_size].output + (number - chunks.start) * part_stride +
+             query % tile.group_size * part_floats(dim);
+    };
+    const SeenBlocks seen = look_at_chunk(tile, number, state);
+    if (seen.count == 0) {
+      for (int query = 0; query < state.num_queries; ++query) record(query)[dim + 1] = 0.0f;
+      continue;
+    }
+    with_chunk(tile, seen, state, [&](const auto& chunk) {
+      weigh_chunk(tile, chunk, state);
+      for (int query = 0; query < state.num_queries; ++query) {
+        record(query)[dim] = state.part_highest[query];
+        record(query)[dim + 1] = state.part_totals[query];
+      }
+      gather(chunk, dim, state.num_queries, state.scores,
+             [&](int query, int dimension, Vec part) { part.store(record(query) + dimension); });
+    });
+  }
+}
+
+inline void merge_parts(const float* parts, int num_parts, std::int64_t part_stride, int head_dim, float* output) {
+  float highest = kUnseen, total = 0.0f;
+  for (int d = 0; d < head_dim; d += 16) Vec::zero().store(output + d);
+  for (int first = 0; first < num_parts; first += 16) {
+    // The factors of 16 parts at once; lane i belongs to part first + i.
+    const int count = num_parts - first < 16 ? num_parts - first : 16;
+    float drops[16] = {}, rises[16] = {}, totals[16] = {};
+    for (int i = 0; i < count; ++i) {
+      const float* summary = parts + (first + i) * part_stride + head_dim;
+      totals[i] = summary[1];
+      if (totals[i] == 0.0f) continue;
+      const float next = summary[0] > highest ? summary[0] : highest;
+      drops[i] = highest - next;
+      rises[i] = summary[0] - next;
+      highest = next;
+    }
+    exp_of(Vec::load(drops)).store(drops);
+    exp_of(Vec::load(rises)).store(rises);
+    for (int i = 0; i < count; ++i) {
+      if (totals[i] == 0.0f) continue;
+      total = __builtin_fmaf(total, drops[i], totals[i] * rises[i]);
+      const float* part = parts + (first + i) * part_stride;
+      for (int d = 0; d < head_dim; d += 16) {
+        merged(Vec::load(output + d), Vec::load(part + d), drops[i], rises[i]).store(output + d);
+      }
+    }
+  }
+  const Vec share = Vec::set(1.0f / total);
+  for (int d = 0; d < head_dim; d += 16) (Vec::load(output + d) * share).store(output + d);
 }
 
 }  // namespace

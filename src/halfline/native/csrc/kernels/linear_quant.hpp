@@ -6,6 +6,7 @@
 
 #include "../kernels.hpp"
 #include "counts.hpp"
+#include "rows.hpp"
 
 namespace halfline {
 namespace {
@@ -24,12 +25,6 @@ inline QuantTile tile_at(const QuantRows& rows, int first_row, int blocks) {
   const std::int64_t before = std::int64_t{first_row} * blocks;
   return {rows.quants + before * kBlockValues, rows.scales + before, rows.scaled_sums + before,
           rows.negated_sums + before * 2};
-}
-
-// The nearest whole number, ties to even, of lanes well below 2^22: adding 1.5 * 2^23 leaves no bits behind the point.
-inline Vec nearest(Vec x) {
-  const Vec shift = Vec::set(12582912.0f);
-  return (x + shift) - shift;
 }
 
 // One block in int8.

@@ -1,4 +1,4 @@
-// Operations on single rows: norms, activation functions, rotation, writing KV, and the largest logits.
+// Operations on single rows: norms, activation functions, rotation, and the largest logits.
 #pragma once
 
 #include <cmath>
@@ -23,6 +23,12 @@ inline Vec exp_of(Vec x) {
   p = fma(p, r, Vec::set(5.0000001201e-1f));
   p = fma(p * r, r, r) + Vec::set(1.0f);
   return p * exp2_whole(whole);
+}
+
+// The nearest whole number, ties to even, of lanes well below 2^22: adding 1.5 * 2^23 leaves no bits behind the point.
+inline Vec nearest(Vec x) {
+  const Vec shift = Vec::set(12582912.0f);
+  return (x + shift) - shift;
 }
 
 // Sums over a row keep 16 partial sums, element i in partial sum i % 16, then the fixed tree.
@@ -122,16 +128,6 @@ inline void top_row(const float* logits, int n, int count, std::int32_t* ids, fl
     });
   }
   *log_total = sum(nothing) == 0.0f ? top[0] + std::log(total) : NAN;
-}
-
-inline void store_place(const float* key, const float* value, int head_dim, std::uint16_t* block, int slot) {
-  std::uint16_t* values = block + head_dim * kSlots + slot * head_dim;
-  std::uint16_t column[16];
-  for (int i = 0; i < head_dim; i += 16) {
-    Vec::load(key + i).store_half(column);
-    for (int j = 0; j < 16; ++j) block[(i + j) * kSlots + slot] = column[j];
-    Vec::load(value + i).store_half(values + i);
-  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "../kernels.hpp"
 #include "attention.hpp"
+#include "kv_rows.hpp"
 #include "linear_float.hpp"
 #include "linear_quant.hpp"
 #include "rows.hpp"
@@ -27,8 +28,8 @@ void linear_any(const LinearJob& job, int begin, int end, std::uint8_t* scratch)
 }
 
 constexpr Kernels make_table(const char* name) {
-  return {name, kTileRows, norm_row, quantise_row, quantise_rest_row, gate_row, gelu_row, rotate_head, store_place, linear_any,
-          attend_tile, top_row};
+  return {name, kTileRows, norm_row, quantise_row, quantise_rest_row, gate_row, gelu_row, rotate_head, store_place,
+          quantise_block_kv, linear_any, attend_tile, attend_parts, merge_parts, top_row};
 }
 
 }  // namespace
