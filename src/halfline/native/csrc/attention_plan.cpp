@@ -8,6 +8,10 @@ namespace {
 // A sequence with more rows than this is computed by tiles.
 constexpr int kMaxPartRows = 16;
 
+std::int32_t place_of(const SequenceRows& sequence, int row) {
+  return sequence.first_place + (row - sequence.first_row);
+}
+
 // How many blocks the tables of two sequences have in common at their beginning.
 int common_blocks(const std::int32_t* one, int num_one, const std::int32_t* other, int num_other) {
   const std::int32_t* end = one + std::min(num_one, num_other);
@@ -23,22 +27,29 @@ AttentionPlan::AttentionPlan(const std::vector<SequenceRows>& sequences, int fir
   std::vector<Reader> readers;
   for (const SequenceRows& sequence : sequences) {
     const int begin = std::max(sequence.first_row, first);
-    const int rows = std::min(sequence.first_row + sequence.num_rows, first + count) - begin;
-    if (rows <= 0) continue;
-    const std::int32_t stop = sequence.first_place + (begin - sequence.first_row) + rows;
-    const Reader reader{&sequence, begin, rows, (stop + kSlots - 1) / kSlots};
-    const std::int64_t records = std::int64_t{rows} * reader.num_chunks();
+    const int end = std::min(sequence.first_row + sequence.num_rows, first + count);
+    if (begin >= end) continue;
+    const int num_blocks = (place_of(sequence, end - 1) + kSlots) / kSlots;
+    const int num_chunks = (num_blocks + kChunkBlocks - 1) / kChunkBlocks;
+    const std::int64_t records = std::int64_t{end - begin} * num_chunks;
     const int heads = shape.group_size * shape.num_kv_heads;
-    const bool few = rows <= kMaxPartRows && (num_records_ + records) * heads <= shape.max_records;
+    const bool few = end - begin <= kMaxPartRows && (num_records_ + records) * heads <= shape.max_records;
     // A window is short, and a prefix sees what lies behind it: both are left to tiles.
-    if (few && sequence.window == INT32_MAX && sequence.first_place >= sequence.prefix) {
-      for (int row = begin; row < begin + rows; ++row) {
-        records_[static_cast<std::size_t>(row - first)] = {num_records_, reader.num_chunks()};
-        num_records_ += reader.num_chunks();
+    const bool by_parts = few && sequence.window == INT32_MAX && sequence.first_place >= sequence.prefix;
+    for (int row = begin; row < end;) {
+      const std::int32_t place = place_of(sequence, row);
+      const int rows = shape.own_blocks ? std::min(end - row, kSlots - place % kSlots) : end - row;
+      if (by_parts) {
+        const int blocks = (place + rows - 1) / kSlots + 1;
+        readers.push_back({&sequence, row, rows, blocks, shape.own_blocks ? blocks - 1 : blocks});
+        for (int each = row; each < row + rows; ++each) {
+          records_[static_cast<std::size_t>(each - first)] = {num_records_, readers.back().num_chunks()};
+          num_records_ += readers.back().num_chunks();
+        }
+      } else {
+        add_tiles(sequence, row, rows, std::min(kSlots, max_members_));
       }
-      readers.push_back(reader);
-    } else {
-      add_tiles(sequence, begin, rows, std::min(kSlots, max_members_));
+      row += rows;
     }
   }
   divide(readers);
@@ -65,7 +76,7 @@ void AttentionPlan::divide(std::vector<Reader>& readers) {
 void AttentionPlan::share(const std::vector<Reader>& readers, std::size_t begin, std::size_t end, int chunk) {
   const auto common_chunks = [&](std::size_t one, std::size_t other) {
     const Reader &a = readers[one], &b = readers[other];
-    return common_blocks(a.sequence->block_table, a.num_blocks, b.sequence->block_table, b.num_blocks) / kChunkBlocks;
+    return common_blocks(a.sequence->block_table, a.num_shared, b.sequence->block_table, b.num_shared) / kChunkBlocks;
   };
   if (end - begin == 1) return add_parts(readers, begin, end, {chunk, readers[begin].num_chunks()});
   const int common = common_chunks(begin, end - 1);

@@ -37,6 +37,7 @@ struct AttentionShape {
   int num_kv_heads;
   int num_workers;
   std::int64_t max_records;   // of parts, over all rows, chunks and heads
+  bool own_blocks;            // rows read the block they lie in differently: only rows of one block go together
 };
 
 class AttentionPlan {
@@ -77,6 +78,7 @@ class AttentionPlan {
     const SequenceRows* sequence;
     int first_row, num_rows;
     int num_blocks;   // up to the last row's place
+    int num_shared;   // of these, that others may read together with it
 
     int num_chunks() const { return (num_blocks + kChunkBlocks - 1) / kChunkBlocks; }
   };

@@ -129,8 +129,10 @@ NB_MODULE(_native, m) {
 
   nb::class_<Engine>(m, "Engine")
       .def("__init__",
-           [](Engine* self, const ModelShape& shape, int num_blocks, int num_threads, const std::string& isa) {
-             new (self) Engine(shape, num_blocks, num_threads, isa_named(isa));
+           [](Engine* self, const ModelShape& shape, const std::string& kv_format, int num_blocks, int num_threads,
+              const std::string& isa) {
+             new (self) Engine(shape, kv_format == "int8" ? KvFormat::int8 : KvFormat::f16, num_blocks, num_threads,
+                               isa_named(isa));
            })
       .def("add_matrix",
            [](Engine& engine, const std::string& name, int format, int cols, ByteTable rows, bool mapped) {

@@ -71,7 +71,6 @@ struct Engine::Buffers {
   Memory quants;                                     // QuantRows of one slab
   std::vector<Memory> linear_scratch, attention_scratch;   // one each per worker
   std::vector<std::int32_t> places;                  // of each row
-  std::vector<const SequenceRows*> sequences;        // of each row
   std::vector<std::int32_t> refined;                 // of all slabs
   std::vector<Slab> slabs;
   std::vector<AttentionPlan> attention;              // of each slab
@@ -79,12 +78,11 @@ struct Engine::Buffers {
   std::vector<std::int32_t> every;                   // 0, 1, 2 ...: a slab all of whose rows are refined
 };
 
-Engine::Engine(const ModelShape& shape, int num_blocks, int num_threads, Isa isa)
+Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int num_threads, Isa isa)
     : shape_(shape),
-      num_blocks_(num_blocks),
       kernels_(kernels_of(isa)),
       team_(num_threads),
-      arena_(static_cast<std::size_t>(num_blocks) * static_cast<std::size_t>(block_bytes())),
+      arena_(kv_format, shape.num_layers, num_blocks, shape.num_kv_heads, shape.head_dim),
       buffers_(std::make_shared<Buffers>()) {
   Buffers& b = *buffers_;
   b.stride_x = round_up(shape_.hidden_size, kBlockValues);
@@ -199,29 +197,19 @@ void Engine::finish_loading() {
 
 // ---- KV -------------------------------------------------------------------------------------------------------
 
-// Arena: [layer][block][kv head][as KvFormat tells].
-std::int64_t Engine::block_bytes() const {
-  return kv_head_bytes(KvFormat::f16, shape_.head_dim) * shape_.num_kv_heads * shape_.num_layers;
-}
-
-std::uint8_t* Engine::kv(int layer, int block, int head) const {
-  const std::int64_t at = (std::int64_t{layer} * num_blocks_ + block) * shape_.num_kv_heads + head;
-  return arena_.as<std::uint8_t>() + at * kv_head_bytes(KvFormat::f16, shape_.head_dim);
-}
-
 void Engine::copy_block(int source, int target) {
-  const auto bytes = static_cast<std::size_t>(block_bytes() / shape_.num_layers);
-  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memmove(kv(layer, target, 0), kv(layer, source, 0), bytes);
+  const auto bytes = static_cast<std::size_t>(arena_.layer_block_bytes());
+  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memmove(arena_.at(layer, target, 0), arena_.at(layer, source, 0), bytes);
 }
 
 void Engine::export_block(int block, std::uint8_t* target) const {
-  const auto bytes = static_cast<std::size_t>(block_bytes() / shape_.num_layers);
-  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memcpy(target + layer * bytes, kv(layer, block, 0), bytes);
+  const auto bytes = static_cast<std::size_t>(arena_.layer_block_bytes());
+  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memcpy(target + layer * bytes, arena_.at(layer, block, 0), bytes);
 }
 
 void Engine::import_block(int block, const std::uint8_t* source) {
-  const auto bytes = static_cast<std::size_t>(block_bytes() / shape_.num_layers);
-  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memcpy(kv(layer, block, 0), source + layer * bytes, bytes);
+  const auto bytes = static_cast<std::size_t>(arena_.layer_block_bytes());
+  for (int layer = 0; layer < shape_.num_layers; ++layer) std::memcpy(arena_.at(layer, block, 0), source + layer * bytes, bytes);
 }
 
 // ---- The pass -------------------------------------------------------------------------------------------------
@@ -259,7 +247,7 @@ void Engine::plan_attention(const BatchView& batch) {
   std::int64_t records = 0;
   const int record_floats = part_floats(shape_.head_dim);
   const AttentionShape shape{shape_.num_heads / shape_.num_kv_heads, shape_.num_kv_heads, team_.size(),
-                             kMaxPartFloats / record_floats};
+                             kMaxPartFloats / record_floats, arena_.format() != KvFormat::f16};
   for (const Slab& slab : b.slabs) {
     b.attention.emplace_back(batch.sequences, slab.first, slab.count, shape);
     records = std::max(records, b.attention.back().num_records() * shape_.num_heads);
@@ -273,13 +261,11 @@ bool Engine::run(const BatchView& batch, float* logits, float* hidden, const Top
   Buffers& b = *buffers_;
   reserve(batch.num_rows);
   b.places.resize(static_cast<std::size_t>(batch.num_rows));
-  b.sequences.resize(static_cast<std::size_t>(batch.num_rows));
   b.refined.resize(static_cast<std::size_t>(batch.num_rows));
   int places = 0;
   for (const SequenceRows& sequence : batch.sequences) {
     for (int i = 0; i < sequence.num_rows; ++i) {
       b.places[static_cast<std::size_t>(sequence.first_row + i)] = sequence.first_place + i;
-      b.sequences[static_cast<std::size_t>(sequence.first_row + i)] = &sequence;
     }
     places = std::max(places, sequence.first_place + sequence.num_rows);
   }
@@ -295,18 +281,29 @@ bool Engine::run(const BatchView& batch, float* logits, float* hidden, const Top
     b.slabs.push_back(slab);
   }
   plan_attention(batch);
+  kv_writes_.plan(batch.sequences, batch.num_rows);
   stopping_ = false;
   team_.run([&](int worker) { forward(batch, logits, hidden, top, worker); });
+  if (stopping_) kv_writes_.put_back(stopped_at_);
   return !stopping_;
 }
 
 void Engine::forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {
   embed(batch);
   for (int index = 0; index < shape_.num_layers; ++index) {
-    team_.barrier([&] { stopping_ = stop_.load(std::memory_order_relaxed); });
+    team_.barrier([&] {
+      stopping_ = stop_.load(std::memory_order_relaxed);
+      stopped_at_ = index;
+    });
     if (stopping_) return;
     const Layer& layer = layers_[static_cast<std::size_t>(index)];
+    if (kv_writes_.num_to_bring() > 0) {
+      team_.share(kv_writes_.num_to_bring(), 1, [&](int unit, int) { kv_writes_.bring(index, unit); });
+    }
     for (const Slab& slab : buffers_->slabs) project_qkv(layer, index, slab, worker);
+    if (kv_writes_.num_to_settle() > 0) {
+      team_.share(kv_writes_.num_to_settle(), 1, [&](int unit, int) { kv_writes_.settle(kernels_, index, unit); });
+    }
     for (const Slab& slab : buffers_->slabs) {
       attend(layer, index, slab, worker);
       feed_forward(layer, slab, worker);
@@ -377,9 +374,8 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
     float* q = b.q.as<float>() + std::int64_t{first + row} * b.stride_q;
     float* key = b.keys.as<float>() + std::int64_t{row} * b.stride_kv;
     const float* value = b.values.as<float>() + std::int64_t{row} * b.stride_kv;
-    const auto at = static_cast<std::size_t>(first + row);
-    const std::int32_t place = b.places[at];
-    const int block = b.sequences[at]->block_table[place / kSlots];
+    const std::int32_t place = b.places[static_cast<std::size_t>(first + row)];
+    const HalfBlock& block = kv_writes_.block_of(first + row);
     const int dim = shape_.head_dim, pairs = static_cast<int>(shape_.inverse_frequencies.size());
     const float* cosines = cosines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
     const float* sines = sines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
@@ -390,8 +386,8 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
     for (int h = 0; h < shape_.num_heads; ++h) turn(q + h * dim, layer.q_norm, shape_.attention_scale);
     for (int h = 0; h < shape_.num_kv_heads; ++h) {
       turn(key + h * dim, layer.k_norm, 1.0f);
-      auto* keys = reinterpret_cast<std::uint16_t*>(kv(index, block, h));
-      kernels_.store_kv(key + h * dim, value + h * dim, dim, keys, keys + kSlots * dim, place % kSlots);
+      kernels_.store_kv(key + h * dim, value + h * dim, dim, block.keys(index, h), block.values(index, h),
+                        place % kSlots);
     }
   });
 }
@@ -404,13 +400,14 @@ void Engine::attend_unit(const Layer& layer, int index, const Slab& slab, int un
   const int head = unit % shape_.num_kv_heads, number = unit / shape_.num_kv_heads;
   const std::int64_t column = std::int64_t{head} * group * dim;
   AttentionRow rows[kTileQueries];
-  AttentionTile tile{rows, 0, group, dim, layer.window, nullptr, KvFormat::f16, kv(index, 0, head),
-                     kv_head_bytes(KvFormat::f16, dim) * shape_.num_kv_heads, {},
+  AttentionTile tile{rows, 0, group, dim, layer.window, nullptr, arena_.format(), arena_.at(index, 0, head),
+                     arena_.layer_block_bytes(), {},
                      b.attention_scratch[static_cast<std::size_t>(worker)].as<float>()};
   const auto add_row = [&](const SequenceRows& sequence, int row, float* output) {
+    const std::int32_t place = b.places[static_cast<std::size_t>(row)];
+    tile.half_blocks = kv_writes_.halves_of(row, place, index, head);   // the same for all rows
     rows[tile.num_rows++] = {b.q.as<float>() + std::int64_t{row} * b.stride_q + column, output,
-                             b.places[static_cast<std::size_t>(row)],
-                             {sequence.window, sequence.num_sinks, sequence.prefix}};
+                             place, {sequence.window, sequence.num_sinks, sequence.prefix}};
   };
   const auto num_tiles = static_cast<int>(plan.tiles().size());
   if (number < num_tiles) {

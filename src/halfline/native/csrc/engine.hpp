@@ -13,6 +13,7 @@
 
 #include "attention_plan.hpp"
 #include "kernels.hpp"
+#include "kv_writes.hpp"
 #include "memory.hpp"
 #include "packed.hpp"
 #include "team.hpp"
@@ -58,7 +59,7 @@ struct BatchView {
 
 class Engine {
  public:
-  Engine(const ModelShape& shape, int num_blocks, int num_threads, Isa isa);
+  Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int num_threads, Isa isa);
 
   // Canonical names as in model/checkpoint.py. A matrix is packed at once: `file` may go away afterwards.
   void add_matrix(const std::string& name, Format format, int rows, int cols, const std::uint8_t* file);
@@ -74,7 +75,7 @@ class Engine {
   const char* isa() const { return kernels_.name; }
   std::int64_t weight_bytes() const { return weight_bytes_; }
 
-  std::int64_t block_bytes() const;
+  std::int64_t block_bytes() const { return arena_.block_bytes(); }
   void copy_block(int source, int target);
   void export_block(int block, std::uint8_t* bytes) const;
   void import_block(int block, const std::uint8_t* bytes);
@@ -96,7 +97,6 @@ class Engine {
   const float* bias(const std::string& name, int count) const;
   NormWeights norm(const std::string& name) const;
 
-  std::uint8_t* kv(int layer, int block, int head) const;
   void grow_rotations(int places);
   void reserve(int rows);
   void plan_attention(const BatchView& batch);
@@ -112,11 +112,11 @@ class Engine {
   void finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
 
   const ModelShape shape_;
-  const int num_blocks_;
   const Kernels& kernels_;
   Team team_;
   std::atomic<bool> stop_{false};
   bool stopping_ = false;   // what all workers of a pass agreed on
+  int stopped_at_ = 0;      // the layer that was not begun
   std::int64_t weight_bytes_ = 0;
 
   std::vector<Memory> weights_;
@@ -127,7 +127,8 @@ class Engine {
   PackedMatrix embedding_{};
   PackedMatrix head_{};
 
-  Memory arena_;
+  KvArena arena_;
+  KvWrites kv_writes_{arena_};
   std::vector<float> cosines_, sines_;   // [places][pairs]
   std::shared_ptr<Buffers> buffers_;
 };

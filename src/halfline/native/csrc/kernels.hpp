@@ -69,13 +69,25 @@ constexpr std::int64_t kv_head_bytes(KvFormat format, int head_dim) {
   return format == KvFormat::f16 ? 2 * half_values(head_dim) : half_values(head_dim) + 2 * kSlots * 4;
 }
 
+// Where a block's fp16 places lie, of every layer and head; layout as in KvFormat::f16, strides in values.
+struct HalfBlock {
+  std::uint16_t* first_keys;
+  std::uint16_t* first_values;
+  std::int64_t layer_stride, head_stride;
+
+  std::uint16_t* keys(int layer, int head) const { return first_keys + layer * layer_stride + head * head_stride; }
+  std::uint16_t* values(int layer, int head) const { return first_values + layer * layer_stride + head * head_stride; }
+};
+
 // The blocks of a table, from number `first` on, that are read in fp16 although the format is another: those that hold
-// the rows' own places. Of block number n the K lie at keys + (n - first) * stride, the V likewise.
+// the rows' own places, and what lies behind them.
 struct HalfBlocks {
-  std::int32_t first = INT32_MAX;
-  const std::uint16_t* keys = nullptr;
-  const std::uint16_t* values = nullptr;
-  std::int64_t stride = 0;
+  std::int32_t first;
+  const HalfBlock* blocks;
+  int layer, head;
+
+  const std::uint16_t* keys(int number) const { return blocks[number - first].keys(layer, head); }
+  const std::uint16_t* values(int number) const { return blocks[number - first].values(layer, head); }
 };
 
 // One row and the query heads that share one KV head.
@@ -102,7 +114,7 @@ struct AttentionTile {
   KvFormat format;
   const std::uint8_t* kv;            // this layer's and head's part of block 0
   std::int64_t block_stride;         // in bytes
-  HalfBlocks half_blocks;
+  HalfBlocks half_blocks;            // not read when the format is f16
   float* scratch;                    // attention_scratch floats, 64-byte aligned
 };
 

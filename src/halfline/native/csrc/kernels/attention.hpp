@@ -120,7 +120,7 @@ struct SeenBlocks {
   int position[kChunkBlocks];
   int places[kChunkBlocks];
   std::int32_t number[kChunkBlocks];   // in the block table
-  bool any_half = false;               // some of them are HalfBlocks
+  bool any_half = false;               // some of them are of HalfBlocks
 
   const std::uint8_t* stored(const AttentionTile& tile, int b) const {
     return tile.kv + tile.block_table[number[b]] * tile.block_stride;
@@ -201,8 +201,8 @@ inline Chunk<FloatKv<Scaled>> unpacked_chunk(const AttentionTile& tile, const Se
     const auto* half_keys = reinterpret_cast<const std::uint16_t*>(stored);
     const auto* half_values = half_keys + values;
     if constexpr (Scaled) {
-      half_keys = halves.keys + (seen.number[b] - halves.first) * halves.stride;
-      half_values = halves.values + (seen.number[b] - halves.first) * halves.stride;
+      half_keys = halves.keys(seen.number[b]);
+      half_values = halves.values(seen.number[b]);
     }
     for (int i = 0; i < values; i += 16) Vec::load_half(half_keys + i).store(keys + i);
     for (int i = 0; i < seen.places[b] * tile.head_dim; i += 16) {
