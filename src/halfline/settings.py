@@ -28,6 +28,7 @@ from pydantic_settings import (
 from halfline.api.options import ApiOptions
 from halfline.engine.options import EngineOptions
 from halfline.errors import BadRequest, BadSettings
+from halfline.model.kv_format import KvFormatName
 from halfline.pipeline.options import PipelineOptions
 from halfline.telemetry.options import TelemetryOptions
 from halfline.warmup.options import WarmupOptions
@@ -58,6 +59,10 @@ class Settings(BaseSettings):
 
     kv_bytes: ByteSize | None = None
     """Memory for the KV cache, such as `512MiB`. Left out: a quarter of the available memory, at most 1 GiB."""
+
+    kv_format: KvFormatName = "f16"
+    """How KV is kept: `f16`, or `int8` in about half the memory, a little less exact. With `int8` only whole blocks of
+    16 tokens are found again, and guessed tokens end with their block."""
 
     kv_disk_bytes: ByteSize = ByteSize(0)
     """Disk for KV blocks that outlive a restart, such as `4GiB`, in `cache_dir`; 0 keeps none. They contain what was

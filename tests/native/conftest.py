@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Mask
+from halfline.model.executor import CAUSAL, Batch, Mask
+from halfline.model.kv_format import F16, INT8, KvFormat
 from halfline.native.executor import available_isas
 
 OneSequence = Callable[..., Batch]
@@ -23,15 +24,26 @@ def isa(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.fixture(params=[F16, INT8], ids=["f16", "int8"])
+def kv_format(request: pytest.FixtureRequest) -> KvFormat:
+    chosen: KvFormat = request.param
+    return chosen
+
+
 @pytest.fixture(scope="session")
 def one_sequence() -> OneSequence:
     """Builds a batch of one sequence that asks for everything of every row."""
 
     def build(
-        token_ids: np.ndarray, first_place: int = 0, mask: Mask = CAUSAL, first_block: int = 0
+        token_ids: np.ndarray,
+        first_place: int = 0,
+        mask: Mask = CAUSAL,
+        first_block: int = 0,
+        *,
+        kv_format: KvFormat = F16,
     ) -> Batch:
         count = len(token_ids)
-        num_blocks = -(-(first_place + count) // BLOCK_TOKENS)
+        num_blocks = kv_format.num_blocks(first_place + count)
         rows = np.arange(count, dtype=np.int32)
         return Batch(
             token_ids=np.asarray(token_ids, dtype=np.int32),

@@ -119,22 +119,40 @@ void test_rows(const Kernels& kernels) {
 }
 
 void test_attention(const Kernels& kernels) {
-  constexpr int kDim = 80, kGroup = 3, kRows = 10, kBlocks = 7, kFirst = 95;
+  constexpr int kDim = 80, kGroup = 3, kRows = 10, kBlocks = 7, kFirst = 96;
+  constexpr std::int64_t kHalf = half_values(kDim), kInt8 = kv_head_bytes(KvFormat::int8, kDim);
   Random random;
-  std::vector<std::uint16_t> kv(static_cast<std::size_t>(kBlocks) * 2 * kSlots * kDim);
+  std::vector<std::uint16_t> halves(static_cast<std::size_t>(kBlocks * kHalf));
   for (int place = 0; place < kFirst + kRows; ++place) {
     const std::vector<float> key = random.values(kDim), value = random.values(kDim);
-    kernels.store_kv(key.data(), value.data(), kDim, kv.data() + place / kSlots * 2 * kSlots * kDim, place % kSlots);
+    std::uint16_t* block = halves.data() + place / kSlots * kHalf;
+    kernels.store_kv(key.data(), value.data(), kDim, block, block + kSlots * kDim, place % kSlots);
+  }
+  const Memory int8s(static_cast<std::size_t>(kBlocks * kInt8));
+  for (int block = 0; block < kBlocks - 1; ++block) {
+    const std::uint16_t* half = halves.data() + block * kHalf;
+    kernels.quantise_kv(half, half + kSlots * kDim, kDim, int8s.as<std::uint8_t>() + block * kInt8);
   }
   std::int32_t table[kBlocks];
   for (int block = 0; block < kBlocks; ++block) table[block] = block;
+  std::uint16_t* own = halves.data() + (kBlocks - 1) * kHalf;
+  const HalfBlock half{own, own + kSlots * kDim, 0, 0};
   const std::vector<float> queries = random.values(kRows * kGroup * kDim);
   const Memory scratch(sizeof(float) * static_cast<std::size_t>(attention_scratch_floats(kGroup, kDim)));
-  for (const std::int32_t window : {INT32_MAX, 20}) {
-    std::vector<float> output(queries.size());
-    kernels.attend({queries.data(), output.data(), kGroup * kDim, kRows, kGroup, kDim, kFirst, table, kv.data(),
-                    2 * kSlots * kDim, {window, 3, 0, INT32_MAX}, scratch.as<float>()});
-    print_checksum("attention", output);
+  for (const KvFormat format : {KvFormat::f16, KvFormat::int8}) {
+    for (const std::int32_t window : {INT32_MAX, 20}) {
+      std::vector<float> output(queries.size());
+      std::vector<AttentionRow> rows;
+      for (int row = 0; row < kRows; ++row) {
+        const int at = row * kGroup * kDim;
+        rows.push_back({queries.data() + at, output.data() + at, kFirst + row, {window, 3, 0}});
+      }
+      const auto* kv = format == KvFormat::f16 ? reinterpret_cast<const std::uint8_t*>(halves.data())
+                                               : int8s.as<std::uint8_t>();
+      kernels.attend({rows.data(), kRows, kGroup, kDim, INT32_MAX, table, format, kv, kv_head_bytes(format, kDim),
+                      {kBlocks - 1, &half, 0, 0}, scratch.as<float>()});
+      print_checksum(format == KvFormat::f16 ? "attention" : "  int8", output);
+    }
   }
 }
 

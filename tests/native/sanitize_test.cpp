@@ -2,7 +2,7 @@
 //
 //   linears       every format, random shapes, every number of rows up to two tiles, against a plain double loop
 //   rows          norms, activation functions, rotation, against the same
-//   attention     random masks, groups, contexts and block tables, against the same
+//   attention     random masks, groups, contexts, KV formats and block tables, whole and in parts, against the same
 //   team          thousands of fork-joins whose work must add up
 //   engine        a tiny random model on two threads: whole, in chunks, in company and stopped
 //
@@ -260,60 +260,139 @@ void check_rows(const Kernels& kernels) {
 
 // ---- Attention ------------------------------------------------------------------------------------------------
 
-float through_half(float value) { return static_cast<float>(static_cast<_Float16>(value)); }
+// KV of one head: what was stored, and what readers of each format see of it.
+struct StoredKv {
+  Exact<std::uint8_t> blocks;   // in the tile's format
+  Exact<std::uint16_t> halves;   // of every block
+  std::vector<std::int32_t> table;
+  std::vector<float> keys, values;   // [places][dim], as fp16
+  std::vector<float> int8_keys, int8_values;
 
-void check_attention(const Kernels& kernels) {
+  StoredKv(const Kernels& kernels, KvFormat format, int places, int dim)
+      : blocks(static_cast<std::size_t>(num_blocks(places) * kv_head_bytes(format, dim))),
+        halves(static_cast<std::size_t>(num_blocks(places) * half_values(dim))),
+        keys(random_floats(places * dim)),
+        values(random_floats(places * dim)) {
+    for (int i = 0; i < num_blocks(places); ++i) table.push_back(num_blocks(places) - 1 - i);
+    for (int place = 0; place < places; ++place) {
+      std::uint16_t* block = half_block(place / kSlots, dim);
+      kernels.store_kv(keys.data() + place * dim, values.data() + place * dim, dim, block, block + kSlots * dim,
+                       place % kSlots);
+    }
+    for (float& key : keys) key = static_cast<float>(static_cast<_Float16>(key));
+    for (float& value : values) value = static_cast<float>(static_cast<_Float16>(value));
+    int8_keys = rounded_to_int8(keys, dim);
+    int8_values = rounded_to_int8(values, dim);
+    for (int number = 0; number < num_blocks(places); ++number) {
+      std::uint8_t* block = blocks.get() + table[static_cast<std::size_t>(number)] * kv_head_bytes(format, dim);
+      const std::uint16_t* half = half_block(number, dim);
+      if (format == KvFormat::f16) {
+        std::memcpy(block, half, static_cast<std::size_t>(kv_head_bytes(format, dim)));
+      } else if ((number + 1) * kSlots <= places) {
+        kernels.quantise_kv(half, half + kSlots * dim, dim, block);
+      }
+    }
+  }
+  static int num_blocks(int places) { return (places + kSlots - 1) / kSlots; }
+  std::uint16_t* half_block(int number, int dim) const { return halves.get() + number * half_values(dim); }
+
+  static std::vector<float> rounded_to_int8(const std::vector<float>& x, int dim) {
+    std::vector<float> rounded(x.size());
+    for (std::size_t first = 0; first < x.size(); first += static_cast<std::size_t>(dim)) {
+      float highest = 0;
+      for (int d = 0; d < dim; ++d) highest = std::max(highest, std::abs(x[first + static_cast<std::size_t>(d)]));
+      for (int d = 0; d < dim; ++d) {
+        const std::size_t at = first + static_cast<std::size_t>(d);
+        rounded[at] = highest > 0 ? std::nearbyint(x[at] * (127 / highest)) * highest / 127 : 0;
+      }
+    }
+    return rounded;
+  }
+};
+
+// The same rows as one tile, and as parts that are merged: both against a double loop.
+void check_attention(const Kernels& kernels, KvFormat format) {
   const int dim = 16 * random_int(1, 16), group = random_int(1, 9);
-  const int rows = random_int(1, std::max(1, std::min(kSlots, kTileQueries / group)));
-  const int first = random_int(0, 300), places = first + rows, num_blocks = (places + kSlots - 1) / kSlots;
-  MaskRule mask{INT32_MAX, 0, 0, INT32_MAX};
+  int rows = random_int(1, std::max(1, std::min(kSlots, kTileQueries / group)));
+  const int first = random_int(0, 300);
+  // In int8 the rows of a tile lie in one block.
+  if (format == KvFormat::int8) rows = std::min(rows, kSlots - first % kSlots);
+  const int places = first + rows;
+  MaskRule mask{INT32_MAX, 0, 0};
+  std::int32_t layer_window = INT32_MAX;
   switch (random_int(0, 3)) {
     case 1: mask.window = random_int(1, 150); mask.num_sinks = random_int(0, 40); break;
-    case 2: mask.layer_window = random_int(1, 150); break;
+    case 2: layer_window = random_int(1, 150); break;
     case 3:
       if (first == 0) mask.prefix = random_int(0, rows);
       break;
     default: break;
   }
 
-  std::vector<std::int32_t> table(static_cast<std::size_t>(num_blocks));
-  for (int i = 0; i < num_blocks; ++i) table[static_cast<std::size_t>(i)] = num_blocks - 1 - i;
-  const std::int64_t block_values = std::int64_t{2} * kSlots * dim;
-  const Exact<std::uint16_t> kv(static_cast<std::size_t>(num_blocks * block_values));
-  const std::vector<float> keys = random_floats(places * dim), values = random_floats(places * dim);
-  for (int place = 0; place < places; ++place) {
-    kernels.store_kv(keys.data() + place * dim, values.data() + place * dim, dim,
-                     kv.get() + table[static_cast<std::size_t>(place / kSlots)] * block_values, place % kSlots);
-  }
-  std::vector<float> queries = random_floats(rows * group * dim), output(queries.size());
+  const StoredKv kv(kernels, format, places, dim);
+  std::vector<float> queries = random_floats(rows * group * dim), output(queries.size()), merged(queries.size());
   for (float& query : queries) query /= std::sqrt(static_cast<float>(dim));
   const Exact<float> scratch(static_cast<std::size_t>(attention_scratch_floats(group, dim)));
-  kernels.attend({queries.data(), output.data(), std::int64_t{group} * dim, rows, group, dim, first, table.data(),
-                  kv.get(), block_values, mask, scratch.get()});
+  std::vector<HalfBlock> halves;
+  const int own = first / kSlots;
+  for (int number = own; number * kSlots < places; ++number) {
+    std::uint16_t* half = kv.half_block(number, dim);
+    halves.push_back({half, half + kSlots * dim, 0, 0});
+  }
+  std::vector<AttentionRow> tile_rows;
+  const auto tile = [&](const auto& output_of) {
+    tile_rows.clear();
+    for (int row = 0; row < rows; ++row) {
+      tile_rows.push_back({queries.data() + row * group * dim, output_of(row), first + row, mask});
+    }
+    return AttentionTile{tile_rows.data(), rows, group, dim, layer_window, kv.table.data(), format, kv.blocks.get(),
+                         kv_head_bytes(format, dim), {own, halves.data(), 0, 0}, scratch.get()};
+  };
+  kernels.attend(tile([&](int row) { return output.data() + row * group * dim; }));
+
+  const int num_chunks = (places + kChunkBlocks * kSlots - 1) / (kChunkBlocks * kSlots);
+  const std::int64_t stride = std::int64_t{group} * part_floats(dim);
+  const Exact<float> parts(static_cast<std::size_t>(rows * num_chunks * stride));
+  for (int start = 0; start < num_chunks;) {
+    const int stop = std::min(start + random_int(1, 3), num_chunks);
+    kernels.attend_parts(tile([&](int row) { return parts.get() + (row * num_chunks + start) * stride; }), {start, stop},
+                         stride);
+    start = stop;
+  }
+  for (int query = 0; query < rows * group; ++query) {
+    kernels.merge_parts(parts.get() + query / group * num_chunks * stride + query % group * part_floats(dim), num_chunks,
+                        stride, dim, merged.data() + query * dim);
+  }
+  const std::string name = std::string(kernels.name) + (format == KvFormat::f16 ? " f16" : " int8") +
+                           " attention, head " + std::to_string(dim) + ", group " + std::to_string(group) + ", rows " +
+                           std::to_string(rows) + " from " + std::to_string(first);
+  require(merged == output, name + ": merged parts are the tile, bit by bit");
 
   for (int query = 0; query < rows * group; ++query) {
     const int i = first + query / group;
+    const auto stored = [&](int j) { return format == KvFormat::int8 && j / kSlots < i / kSlots; };
     std::vector<double> weight(static_cast<std::size_t>(places));
     double total = 0;
     for (int j = 0; j < places; ++j) {
       const bool causal = j <= i && (i - j < mask.window || j < mask.num_sinks);
-      const bool seen = (causal || (j < mask.prefix && i < mask.prefix)) && (i < mask.layer_window || j > i - mask.layer_window);
+      const bool seen = (causal || (j < mask.prefix && i < mask.prefix)) && (i < layer_window || j > i - layer_window);
       if (!seen) continue;
       double score = 0;
       for (int d = 0; d < dim; ++d) {
         score += static_cast<double>(queries[static_cast<std::size_t>(query * dim + d)]) *
-                 through_half(keys[static_cast<std::size_t>(j * dim + d)]);
+                 (stored(j) ? kv.int8_keys : kv.keys)[static_cast<std::size_t>(j * dim + d)];
       }
       total += weight[static_cast<std::size_t>(j)] = std::exp(score);
     }
     for (int d = 0; d < dim; ++d) {
       double expected = 0;
       for (int j = 0; j < places; ++j) {
-        expected += weight[static_cast<std::size_t>(j)] / total * through_half(values[static_cast<std::size_t>(j * dim + d)]);
+        expected += weight[static_cast<std::size_t>(j)] / total *
+                    (stored(j) ? kv.int8_values : kv.values)[static_cast<std::size_t>(j * dim + d)];
       }
-      require_near(output[static_cast<std::size_t>(query * dim + d)], expected, 4,
-                   std::string(kernels.name) + " attention, head " + std::to_string(dim) + ", group " +
-                       std::to_string(group) + ", rows " + std::to_string(rows) + " from " + std::to_string(first));
+      // A number between two int8 values may fall either way.
+      const double size = format == KvFormat::int8 ? 200 : 4;
+      require_near(output[static_cast<std::size_t>(query * dim + d)], expected, size, name);
     }
   }
 }
@@ -406,8 +485,8 @@ std::vector<float> run_places(Engine& engine, const std::vector<std::int32_t>& t
   return logits;
 }
 
-void check_engine(Format format, Isa isa) {
-  Engine engine(tiny_shape(), kBlocks, 2, isa);
+void check_engine(Format format, KvFormat kv_format, Isa isa) {
+  Engine engine(tiny_shape(), kv_format, kBlocks, 2, isa);
   load_tiny(engine, format);
   std::vector<std::int32_t> tokens;
   for (int i = 0; i < 100; ++i) tokens.push_back(random_int(0, kVocab - 1));
@@ -440,20 +519,22 @@ int main(int count, char** words) {
         check_linear(*kernels, format, 40);
       }
       for (int i = 0; i < 40; ++i) check_rows(*kernels);
-      for (int i = 0; i < 60; ++i) check_attention(*kernels);
+      for (int i = 0; i < 60; ++i) check_attention(*kernels, i % 2 ? KvFormat::f16 : KvFormat::int8);
       std::printf("%s: linears, rows and attention\n", kernels->name);
     }
   }
   for (const int size : {1, 2, 3}) check_team(size, 4000);
   std::printf("team: %d fork-joins of 1, 2 and 3 threads\n", 3 * 4000);
   for (const Format format : {Format::F32, Format::Q4_1, Format::Q8_0}) {
-    check_engine(format, Isa::portable);
+    for (const KvFormat kv_format : {KvFormat::f16, KvFormat::int8}) {
+      check_engine(format, kv_format, Isa::portable);
 #ifdef HALFLINE_X86
-    for (const Kernels* kernels : paths()) {
-      if (std::string(kernels->name) == "avx2") check_engine(format, Isa::avx2);
-      if (std::string(kernels->name) == "avx512vnni") check_engine(format, Isa::avx512vnni);
-    }
+      for (const Kernels* kernels : paths()) {
+        if (std::string(kernels->name) == "avx2") check_engine(format, kv_format, Isa::avx2);
+        if (std::string(kernels->name) == "avx512vnni") check_engine(format, kv_format, Isa::avx512vnni);
+      }
 #endif
+    }
   }
   std::printf("engine: two threads, whole, in chunks, in company, stopped\n");
 }

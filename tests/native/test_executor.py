@@ -9,6 +9,7 @@ import pytest
 
 from halfline.errors import DamagedModel, UnsupportedModel
 from halfline.model.executor import Batch
+from halfline.model.kv_format import INT8, KvFormat
 from halfline.model.random_model import MemoryCheckpoint, random_checkpoint
 from halfline.native.executor import NativeExecutor
 
@@ -53,16 +54,47 @@ def test_a_flag_set_from_another_thread_ends_a_running_step(one_sequence: Callab
     np.testing.assert_array_equal(again.logits, expected.logits)
 
 
-def test_copied_and_imported_blocks_continue_a_sequence_bitwise(
-    executor: NativeExecutor, one_sequence: Callable[..., Batch]
+def test_a_stopped_step_leaves_an_open_block_as_it_was(
+    kv_format: KvFormat, one_sequence: Callable[..., Batch]
 ) -> None:
-    executor.run(one_sequence(TOKENS))
-    expected = executor.run(one_sequence(TOKENS[:1], 40))
-    executor.copy_blocks([0, 1, 2], [5, 6, 7])
-    copied = executor.run(one_sequence(TOKENS[:1], 40, first_block=5))
-    other = NativeExecutor(random_checkpoint(), num_blocks=3, num_threads=1)
-    other.import_blocks([0, 1, 2], executor.export_blocks([5, 6, 7]))
-    imported = other.run(one_sequence(TOKENS[:1], 40))
+    """Places 16 to 28 were there before; the layers that were done had filled their block already."""
+    checkpoint = random_checkpoint(num_layers=40, hidden_size=128, ffn_size=512, max_context=2048)
+    token_ids = np.arange(1000, dtype=np.int32) % 256
+    beginning = one_sequence(token_ids[:29], kv_format=kv_format)
+    rest = one_sequence(token_ids[29:], 29, kv_format=kv_format)
+    undisturbed, stopped = (
+        NativeExecutor(checkpoint, num_blocks=65, num_threads=2, kv_format=kv_format) for _ in range(2)
+    )
+    undisturbed.run(beginning)
+    began = time.perf_counter()
+    expected = undisturbed.run(rest)
+    whole_s = time.perf_counter() - began
+
+    stopped.run(beginning)
+    timer = threading.Timer(whole_s / 3, stopped.stop_flag.set)
+    timer.start()
+    assert stopped.run(rest) is None
+    timer.join()
+    stopped.stop_flag.clear()
+    again = stopped.run(rest)
+    assert again is not None and expected is not None
+    np.testing.assert_array_equal(again.logits, expected.logits)
+
+
+def test_copied_and_imported_blocks_continue_a_sequence_bitwise(
+    kv_format: KvFormat, one_sequence: Callable[..., Batch]
+) -> None:
+    executor = NativeExecutor(random_checkpoint(), num_blocks=10, num_threads=2, kv_format=kv_format)
+    known = TOKENS if kv_format.shares_open_blocks else TOKENS[:32]
+    executor.run(one_sequence(known, kv_format=kv_format))
+    full_or_open = range(-(-len(known) // 16))
+    executor.copy_blocks(full_or_open, [each + 5 for each in full_or_open])
+    other = NativeExecutor(random_checkpoint(), num_blocks=4, num_threads=1, kv_format=kv_format)
+    other.import_blocks(full_or_open, executor.export_blocks([each + 5 for each in full_or_open]))
+    place = len(known)
+    expected = executor.run(one_sequence(TOKENS[:1], place, kv_format=kv_format))
+    copied = executor.run(one_sequence(TOKENS[:1], place, first_block=5, kv_format=kv_format))
+    imported = other.run(one_sequence(TOKENS[:1], place, kv_format=kv_format))
     assert expected is not None and copied is not None and imported is not None
     np.testing.assert_array_equal(copied.logits, expected.logits)
     np.testing.assert_array_equal(imported.logits, expected.logits)
@@ -83,6 +115,16 @@ def test_an_inconsistent_batch_is_refused_by_name(
         executor.export_blocks([-1])
     with pytest.raises(ValueError, match="1 blocks need uint8"):
         executor.import_blocks([0], np.zeros((1, 5), dtype=np.uint8))
+
+
+def test_an_open_block_of_int8_needs_the_block_behind_it(one_sequence: Callable[..., Batch]) -> None:
+    executor = NativeExecutor(random_checkpoint(), num_blocks=8, kv_format=INT8)
+    executor.run(one_sequence(TOKENS[:32]))
+    with pytest.raises(ValueError, match=r"places \[0, 33\)"):
+        executor.run(one_sequence(TOKENS[:33]))
+    executor.run(one_sequence(TOKENS[:33], kv_format=INT8))
+    with pytest.raises(ValueError, match=r"places \[33, 48\)"):  # it reads what was behind the open one
+        executor.run(one_sequence(np.arange(15, dtype=np.int32), 33))
 
 
 def test_what_it_cannot_run_is_refused_at_load() -> None:

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from halfline.kv.block_file import SCOPE_BYTES
-from halfline.kv.namespace import F16
+from halfline.model.kv_format import KvFormat
 from halfline.model.spec import ModelSpec
 from halfline.native import _native
 
@@ -13,14 +13,14 @@ _NUM_SAMPLES = 64
 _SAMPLE_BYTES = 4096
 
 
-def kv_scope(model_path: Path, spec: ModelSpec, block_bytes: int) -> bytes:
+def kv_scope(model_path: Path, spec: ModelSpec, kv_format: KvFormat, block_bytes: int) -> bytes:
     """A digest of the model's shape and weights, the KV format, and the very kernels that run.
 
     Weights are sampled, not read whole: that would take longer than loading. A changed file also has another size or
     another time of its last change.
     """
     scope = blake2b(digest_size=SCOPE_BYTES)
-    scope.update(f"{spec!r} {F16} {block_bytes}".encode())
+    scope.update(f"{spec!r} {kv_format.name} {block_bytes}".encode())
     scope.update(Path(_native.__file__).read_bytes())
     for path in sorted(model_path.iterdir()) if model_path.is_dir() else [model_path]:
         if path.is_file():

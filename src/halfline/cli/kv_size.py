@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from halfline.errors import BadSettings
-from halfline.model.executor import BLOCK_TOKENS
+from halfline.model.kv_format import BLOCK_TOKENS, KvFormat
 from halfline.model.spec import ModelSpec
 
 _MOST_BYTES = 1 << 30
@@ -22,9 +22,9 @@ def default_kv_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
     return _MOST_BYTES
 
 
-def kv_block_bytes(spec: ModelSpec) -> int:
-    """Bytes of one block in fp16, keys and values of all layers."""
-    return spec.num_layers * 2 * spec.kv_size * BLOCK_TOKENS * 2
+def kv_block_bytes(spec: ModelSpec, kv_format: KvFormat) -> int:
+    """Bytes of one block, keys and values of all layers."""
+    return spec.num_layers * spec.num_kv_heads * kv_format.head_bytes(spec.head_dim)
 
 
 def blocks_in(kv_bytes: int, block_bytes: int) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
 from halfline.cli.start_up import settle
+from halfline.model.kv_format import kv_format_named
 from halfline.model.load import open_checkpoint
 from halfline.model.pull import EMBEDDED, pull_embedded
 from halfline.model.spec import ModelSpec
@@ -57,8 +58,11 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
         closing(open_checkpoint(path)) as checkpoint,
     ):
         spec = checkpoint.spec
-        num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec))
-        executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=settings.threads)
+        kv_format = kv_format_named(settings.kv_format)
+        num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec, kv_format))
+        executor = NativeExecutor(
+            checkpoint, num_blocks=num_blocks, num_threads=settings.threads, kv_format=kv_format
+        )
         tokenizer = Tokenizer(checkpoint.vocab)
         chat_template = checkpoint.vocab.chat_template
     return ModelParts(path, spec, executor, tokenizer, chat_template, time.perf_counter() - started)

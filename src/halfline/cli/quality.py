@@ -21,7 +21,7 @@ quality_app.command()(infilling)
 quality_app.command()(cuts)
 quality_app.command()(confidence)
 
-_EXECUTORS = "reference, or native[:threads=N,isa=NAME]"
+_EXECUTORS = "reference, or native[:threads=N,isa=NAME,kv=f16|int8]"
 
 
 @quality_app.command()
@@ -49,7 +49,7 @@ def kl(
         from rich.table import Table
 
         from halfline.errors import BadSettings
-        from halfline.model.executor import BLOCK_TOKENS
+        from halfline.model.kv_format import INT8
         from halfline.model.load import open_checkpoint
         from halfline.model.store import ModelStore
         from halfline.quality.divergence import ExecutorLogits, measure, summarize
@@ -69,7 +69,7 @@ def kl(
             )
         except (OSError, ValueError) as error:
             raise BadSettings(f"--text: {error}") from error
-        num_blocks = -(-window // BLOCK_TOKENS)
+        num_blocks = INT8.num_blocks(window)  # enough in every format
         right, judged = (
             ExecutorLogits(build_executor(words, checkpoint, num_blocks)) for words in (baseline, candidate)
         )
@@ -99,11 +99,13 @@ def build_executor(words: str, checkpoint: "Checkpoint", num_blocks: int) -> "Ex
         return ReferenceExecutor(checkpoint, num_blocks)
     if (
         name != "native"
-        or not options.keys() <= {"threads", "isa"}
+        or not options.keys() <= {"threads", "isa", "kv"}
+        or options.get("kv", "f16") not in ("f16", "int8")
         or not options.get("threads", "1").isdigit()
     ):
         raise BadSettings(f"{words!r} is no executor; say {_EXECUTORS}")
 
+    from halfline.model.kv_format import F16, INT8
     from halfline.native.executor import NativeExecutor
 
     try:
@@ -112,6 +114,7 @@ def build_executor(words: str, checkpoint: "Checkpoint", num_blocks: int) -> "Ex
             num_blocks=num_blocks,
             num_threads=int(options.get("threads", "1")),
             isa=options.get("isa"),
+            kv_format=INT8 if options.get("kv") == "int8" else F16,
         )
     except ValueError as error:
         raise BadSettings(f"{words!r}: {error}") from error

@@ -101,6 +101,8 @@ def _fit(sequence: Sequence, token_ids: tuple[int, ...]) -> tuple[int, ...]:
         if token_id in sequence.work.stop_token_ids:
             token_ids = token_ids[:position]
             break
+    first_place = len(sequence.token_ids)
+    token_ids = token_ids[: sequence.table.kv_format.num_revocable(first_place)]
     if not sequence.table.grow(len(sequence.token_ids) + len(token_ids)):
         token_ids = token_ids[: sequence.table.num_places - len(sequence.token_ids)]
     return token_ids

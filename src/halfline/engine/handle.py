@@ -32,6 +32,7 @@ class EngineHandle:
         self._options = options
         self._spec = executor.spec
         self._num_blocks = executor.num_blocks
+        self.kv_format = executor.kv_format
         self._ids = itertools.count()
         self._clock = clock
         self._generations: dict[int, Generation] = {}  # by the id of each sequence that has not ended
@@ -68,7 +69,7 @@ class EngineHandle:
     @property
     def max_sequence_tokens(self) -> int:
         """Most tokens, prompt and output together, that the model and the KV arena can hold for one sequence."""
-        return min(self._spec.max_context, self._num_blocks * BLOCK_TOKENS)
+        return min(self._spec.max_context, self.kv_format.num_tokens(self._num_blocks))
 
     def stats(self) -> EngineStats:
         """The numbers after the latest step; costs nothing."""

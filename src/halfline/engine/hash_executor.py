@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from halfline.errors import InvariantBroken
 from halfline.model.batch_check import check_batch
 from halfline.model.executor import BLOCK_TOKENS, Batch, Outputs
+from halfline.model.kv_format import F16, KvFormat
 from halfline.model.reference import top_logits
 from halfline.model.spec import ModelSpec, RopeSpec
 
@@ -22,7 +23,10 @@ _NOTHING = -1  # a slot that was never written, or by a step that was stopped
 
 
 class HashExecutor:
-    """`before_run` is called with every batch, to look, to wait or to raise."""
+    """`before_run` is called with every batch, to look, to wait or to raise.
+
+    In a format that does not share open blocks, what lay in a block's fp16 places is gone once it was full.
+    """
 
     def __init__(
         self,
@@ -30,21 +34,26 @@ class HashExecutor:
         *,
         vocab_size: int = 258,
         max_context: int = 8192,
+        kv_format: KvFormat = F16,
         before_run: Callable[[Batch], None] = lambda batch: None,
     ) -> None:
         self.num_blocks = num_blocks
+        self.kv_format = kv_format
         self.spec = _spec(vocab_size, max_context)
         self.stop_flag = threading.Event()
         self.before_run = before_run
         self._tokens = np.full((num_blocks, BLOCK_TOKENS), _NOTHING, np.int32)
+        self._closed: set[int] = set()  # blocks that were full, where they cannot be continued
 
     def run(self, batch: Batch) -> Outputs | None:
-        check_batch(batch, self.spec, self.num_blocks)
+        check_batch(batch, self.spec, self.num_blocks, self.kv_format)
         self._write(batch, np.full_like(batch.token_ids, _NOTHING))
         self.before_run(batch)
         if self.stop_flag.is_set():
             return None
         self._write(batch, batch.token_ids)
+        if not self.kv_format.shares_open_blocks:
+            self._close(batch)
         rows = self._hashed(batch, batch.logit_rows, self.spec.vocab_size)
         return Outputs(
             rows,
@@ -71,6 +80,19 @@ class HashExecutor:
             rows = slice(batch.row_starts[index], batch.row_starts[index + 1])
             places = batch.first_places[index] + np.arange(rows.stop - rows.start)
             self._tokens[table[places // BLOCK_TOKENS], places % BLOCK_TOKENS] = token_ids[rows]
+
+    def _close(self, batch: Batch) -> None:
+        """Full blocks are for reading from now on; one that is open takes the block behind it, too."""
+        for index, table in enumerate(batch.block_tables):
+            first = int(batch.first_places[index])
+            stop = first + int(batch.row_starts[index + 1] - batch.row_starts[index])
+            if first % BLOCK_TOKENS and int(table[first // BLOCK_TOKENS]) in self._closed:
+                raise InvariantBroken(f"place {first} continues a block that was full")
+            written = table[first // BLOCK_TOKENS : -(-stop // BLOCK_TOKENS)].tolist()
+            self._closed.difference_update(written)
+            self._closed.update(written if stop % BLOCK_TOKENS == 0 else written[:-1])
+            if stop % BLOCK_TOKENS:
+                self._tokens[table[stop // BLOCK_TOKENS + 1]] = _NOTHING
 
     def _read(self, batch: Batch, row: int) -> list[int]:
         """All tokens up to the row, as the blocks hold them."""

@@ -77,7 +77,8 @@ class EngineLoop:
         self._pool = BlockPool(executor.num_blocks)
         self._index = PrefixIndex() if self._tier is None else PrefixIndex(self._tier.note)
         drafter = Speculation(options.max_draft_tokens) if options.speculation == "auto" else None
-        self._scheduler = Scheduler(self._pool, self._index, options, drafter)
+        self._kv_format = executor.kv_format
+        self._scheduler = Scheduler(self._pool, self._index, options, drafter, self._kv_format)
         self._runner = Runner(executor)
         self._clock = clock
         self._deliver = deliver
@@ -197,7 +198,7 @@ class EngineLoop:
     def _fetch(self, sequence_id: int, work: Work) -> None:
         """Let the sequence wait for what the disk has of its prompt; not one that has to compute all of it anyway."""
         if self._tier is not None and not work.reads_every_row:
-            table = BlockTable(self._pool, self._index, work.namespace)
+            table = BlockTable(self._pool, self._index, work.namespace, self._kv_format)
             if self._tier.fetch(sequence_id, table, work.prompt_ids, self._clock()):
                 self._scheduler.hold(sequence_id)
 

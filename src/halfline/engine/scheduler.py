@@ -32,6 +32,7 @@ from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
 from halfline.kv.prefix_index import NO_MATCH, Match, PrefixIndex
+from halfline.model.kv_format import F16, KvFormat
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
@@ -47,8 +48,14 @@ class Scheduler:
     """
 
     def __init__(
-        self, pool: BlockPool, index: PrefixIndex, options: EngineOptions, drafter: Drafter | None = None
+        self,
+        pool: BlockPool,
+        index: PrefixIndex,
+        options: EngineOptions,
+        drafter: Drafter | None = None,
+        kv_format: KvFormat = F16,
     ) -> None:
+        self._kv_format = kv_format
         self._pool = pool
         self._index = index
         self._drafting = Drafting(drafter or NoGuesses(), options.step_tokens)
@@ -82,7 +89,7 @@ class Scheduler:
 
     def add(self, sequence_id: int, work: Work, now: float) -> None:
         """Let it wait for its turn. Its length was checked at the door."""
-        table = BlockTable(self._pool, self._index, work.namespace)
+        table = BlockTable(self._pool, self._index, work.namespace, self._kv_format)
         sequence = Sequence(sequence_id, work, table, self._num_steps, submitted_at=now)
         self._by_id[sequence_id] = sequence
         self._waiting.append(sequence)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.prefix_index import TOKEN_BYTES, Match, Node, Partial, PrefixIndex, token_blocks
-from halfline.model.executor import BLOCK_TOKENS
+from halfline.model.kv_format import BLOCK_TOKENS, F16, KvFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,17 @@ class BlockTable:
     A prompt that shares only some first tokens of a known block gets a copy of it (`copy`): it holds the source too
     until the copy was made.
 
+    A format that does not share open blocks (model/kv_format.py) knows neither copies nor tails, and takes one block
+    more than its places fill.
+
     The sequence's owner passes its tokens in; the table remembers only where they lie, and those of full blocks as
     bytes, so that nothing is encoded twice. Tokens that were passed in once must stay the same.
     """
 
-    def __init__(self, pool: BlockPool, index: PrefixIndex, namespace: str) -> None:
+    def __init__(
+        self, pool: BlockPool, index: PrefixIndex, namespace: str, kv_format: KvFormat = F16
+    ) -> None:
+        self.kv_format = kv_format
         self._pool = pool
         self._index = index
         self.root = index.root(namespace)
@@ -47,7 +53,7 @@ class BlockTable:
     @property
     def num_places(self) -> int:
         """Tokens the blocks have room for."""
-        return len(self.block_ids) * BLOCK_TOKENS
+        return self.kv_format.num_tokens(len(self.block_ids))
 
     @property
     def held_ids(self) -> list[int]:
@@ -65,7 +71,9 @@ class BlockTable:
         self._encode(token_ids)
         rest = token_blocks(token_ids[num_whole * BLOCK_TOKENS :])[0]
         match = self._index.match(self.root, self._encoded[:num_whole], rest)
-        if match.partial is not None and self.cost(match, len(token_ids)) > self._pool.num_free:
+        if match.partial is not None and not (
+            self.kv_format.shares_open_blocks and self.cost(match, len(token_ids)) <= self._pool.num_free
+        ):
             # Source and copy are held at once: one block more than the sequence needs, which may be one too many.
             return replace(match, partial=None)
         return match
@@ -73,7 +81,7 @@ class BlockTable:
     def cost(self, match: Match, num_tokens: int) -> int:
         """Free blocks used up by adopting the match and then growing to `num_tokens`."""
         held = match.block_ids if match.partial is None else (*match.block_ids, match.partial.block_id)
-        return self._pool.num_idle(held) + max(0, _num_blocks(num_tokens) - len(match.nodes))
+        return self._pool.num_idle(held) + max(0, self.kv_format.num_blocks(num_tokens) - len(match.nodes))
 
     def adopt(self, match: Match) -> int:
         """Hold the blocks that contain the tokens' beginning; how many tokens that is. Only for an empty table.
@@ -90,7 +98,7 @@ class BlockTable:
             self._tail = match.nodes[-1]
         if match.partial is not None and self._start_copy(match.partial):
             return match.num_tokens
-        return self.num_places
+        return len(match.nodes) * BLOCK_TOKENS
 
     def copied(self) -> None:
         """The copy was made: its source is no longer needed. Nothing to copy is fine."""
@@ -100,7 +108,7 @@ class BlockTable:
 
     def num_missing(self, num_tokens: int) -> int:
         """Blocks to be taken before `num_tokens` tokens have room."""
-        return max(0, _num_blocks(num_tokens) - len(self.block_ids))
+        return max(0, self.kv_format.num_blocks(num_tokens) - len(self.block_ids))
 
     def grow(self, num_tokens: int) -> bool:
         """Make room for `num_tokens` tokens in all. False means too few blocks are free; nothing has changed."""
@@ -124,7 +132,7 @@ class BlockTable:
 
     def publish_tail(self, token_ids: Sequence[int], num_computed: int) -> None:
         """Let others find the block that is not full yet as well, as far as it is computed now."""
-        if self.copy is not None:
+        if self.copy is not None or not self.kv_format.shares_open_blocks:
             return  # what counts as computed is not there yet
         start = self.num_published * BLOCK_TOKENS
         if start + self._num_tail_tokens < num_computed < start + BLOCK_TOKENS:
@@ -182,10 +190,6 @@ class BlockTable:
             whole = start == 0 and len(token_ids) % BLOCK_TOKENS == 0
             new = token_ids if whole else token_ids[start * BLOCK_TOKENS : num_full * BLOCK_TOKENS]
             self._encoded += token_blocks(new)
-
-
-def _num_blocks(num_tokens: int) -> int:
-    return -(-num_tokens // BLOCK_TOKENS)
 
 
 def check_accounts(pool: BlockPool, index: PrefixIndex, tables: Sequence[BlockTable]) -> None:

@@ -4,8 +4,6 @@ from hashlib import blake2b
 
 from halfline.model.executor import Mask
 
-F16 = "f16"
-
 
 def namespace(*, tenant: str, model: str, kv_format: str, mask: Mask, adapter: str | None) -> str:
     """A name that is the same only if all of these are; whatever differs in one of them shares nothing.

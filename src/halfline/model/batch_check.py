@@ -3,10 +3,11 @@
 import numpy as np
 
 from halfline.model.executor import BLOCK_TOKENS, Batch, Mask
+from halfline.model.kv_format import F16, KvFormat
 from halfline.model.spec import ModelSpec
 
 
-def check_batch(batch: Batch, spec: ModelSpec, num_blocks: int) -> None:
+def check_batch(batch: Batch, spec: ModelSpec, num_blocks: int, kv_format: KvFormat = F16) -> None:
     """Raises ValueError naming the first thing that is out of range or contradicts another."""
     num_rows, num_sequences = len(batch.token_ids), len(batch.first_places)
     starts = batch.row_starts
@@ -27,12 +28,19 @@ def check_batch(batch: Batch, spec: ModelSpec, num_blocks: int) -> None:
     for sequence, mask in enumerate(batch.masks):
         first = int(batch.first_places[sequence])
         stop = first + int(starts[sequence + 1] - starts[sequence])
+        num_wanted = max(_num_blocks(stop, kv_format), _num_blocks(first, kv_format))
         places = min(batch.block_tables.shape[1] * BLOCK_TOKENS, spec.max_context)
-        if first < 0 or stop > places:
+        if first < 0 or stop > places or num_wanted > batch.block_tables.shape[1]:
             raise ValueError(f"sequence {sequence} spans places [{first}, {stop}) of {places}")
-        table = batch.block_tables[sequence, : -(-stop // BLOCK_TOKENS)]
+        table = batch.block_tables[sequence, :num_wanted]
         _require_range(f"block of sequence {sequence}", table, num_blocks)
         _check_mask(mask, first, stop)
+
+
+def _num_blocks(num_tokens: int, kv_format: KvFormat) -> int:
+    """Blocks that hold so many tokens now."""
+    num_full, num_open = divmod(num_tokens, BLOCK_TOKENS)
+    return num_full + (kv_format.num_open_blocks if num_open else 0)
 
 
 def _check_mask(mask: Mask, first: int, stop: int) -> None:

@@ -13,6 +13,8 @@ block_tables[sequence][p // BLOCK_TOKENS]; p is also its rotary position.
 
 Exact by construction: a row's result is bitwise the same whatever the other rows of the batch, however
 its sequence was cut into steps, and whether its earlier KV was computed just now or long ago.
+
+A KV format (model/kv_format.py) may take more blocks for a block that is not full yet: a table has them behind it.
 """
 
 from collections.abc import Sequence
@@ -22,9 +24,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from halfline.model.kv_format import BLOCK_TOKENS as BLOCK_TOKENS
+from halfline.model.kv_format import KvFormat
 from halfline.model.spec import ModelSpec
-
-BLOCK_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,9 @@ class Executor(Protocol):
     def num_blocks(self) -> int: ...
 
     @property
+    def kv_format(self) -> KvFormat: ...
+
+    @property
     def stop_flag(self) -> StopFlag: ...
 
     def run(self, batch: Batch) -> Outputs | None:
@@ -120,7 +125,7 @@ class Executor(Protocol):
         """
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Copy whole blocks, all layers."""
+        """Copy whole blocks, all layers. In a format that does not share open blocks only full ones mean anything."""
 
     def export_blocks(self, block_ids: Sequence[int]) -> NDArray[np.uint8]:
         """The blocks' bytes, [len(block_ids), block_bytes], as `import_blocks` of the same spec takes them."""

@@ -16,6 +16,7 @@ from halfline.model.batch_check import check_batch
 from halfline.model.checkpoint import Checkpoint
 from halfline.model.dequantize import dequantize
 from halfline.model.executor import BLOCK_TOKENS, Batch, Mask, Outputs, TopLogits
+from halfline.model.kv_format import F16, KvFormat
 from halfline.model.rope import inverse_frequencies
 from halfline.model.spec import ModelSpec
 
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 class ReferenceExecutor:
-    """Runs batches over a checkpoint's weights, kept as float32 once they were used."""
+    """Runs batches over a checkpoint's weights, kept as float32 once they were used. KV is not rounded at all."""
 
     def __init__(self, checkpoint: Checkpoint, num_blocks: int) -> None:
         self._checkpoint = checkpoint
@@ -44,6 +45,10 @@ class ReferenceExecutor:
     @property
     def num_blocks(self) -> int:
         return self._num_blocks
+
+    @property
+    def kv_format(self) -> KvFormat:
+        return F16
 
     @property
     def stop_flag(self) -> "EventFlag":
@@ -104,13 +109,20 @@ class ReferenceExecutor:
             earlier = np.arange(places[-1] + 1)
             block_ids, slots = batch.block_tables[sequence, earlier // BLOCK_TOKENS], earlier % BLOCK_TOKENS
             visible = visibility(mask, spec.layer_window(layer), places, earlier)
-            attended[rows] = attend(
+            attended[rows] = self._attend(
                 rotate(q[rows], places, self._frequencies) * spec.attention_scale,
                 self._keys[layer, block_ids, slots],
                 self._values[layer, block_ids, slots],
                 visible,
+                places,
             )
         return self._linear(f"{name}.o", attended.reshape(-1, spec.q_size))
+
+    def _attend(
+        self, q: Array, keys: Array, values: Array, visible: NDArray[np.bool_], places: NDArray[np.int64]
+    ) -> Array:
+        """As `attend`; the rows are those at `places` of one sequence, keys and values begin at its place 0."""
+        return attend(q, keys, values, visible)
 
     def _ffn(self, layer: int, x: Array) -> Array:
         name = f"layers.{layer}"

@@ -47,7 +47,9 @@ class ModelShape:
     layer_windows: list[int]
 
 class Engine:
-    def __init__(self, shape: ModelShape, num_blocks: int, num_threads: int, isa: str) -> None: ...
+    def __init__(
+        self, shape: ModelShape, kv_format: str, num_blocks: int, num_threads: int, isa: str
+    ) -> None: ...
     def add_matrix(self, name: str, format: int, cols: int, rows: NDArray[uint8], mapped: bool) -> None:
         """`mapped`: `rows` is an unwritten view of a mapped file, whose pages may leave memory afterwards."""
 

@@ -15,6 +15,7 @@ from halfline.model.batch_check import check_batch
 from halfline.model.checkpoint import Checkpoint
 from halfline.model.dequantize import dequantize
 from halfline.model.executor import Batch, Outputs, TopLogits
+from halfline.model.kv_format import F16, KvFormat
 from halfline.model.rope import inverse_frequencies
 from halfline.model.spec import ModelSpec
 from halfline.native import _native
@@ -43,6 +44,7 @@ class NativeExecutor:
         num_blocks: int,
         num_threads: int | None = None,
         isa: str | None = None,
+        kv_format: KvFormat = F16,
     ) -> None:
         isas = available_isas()
         if isa is not None and isa not in isas:
@@ -52,7 +54,10 @@ class NativeExecutor:
         self._spec = spec = checkpoint.spec
         self._num_blocks = num_blocks
         self._num_threads = usable_cpus() if num_threads is None else num_threads
-        self._engine = _native.Engine(_shape(spec), num_blocks, self._num_threads, isa or isas[0])
+        self._engine = _native.Engine(
+            _shape(spec), kv_format.name, num_blocks, self._num_threads, isa or isas[0]
+        )
+        self._kv_format = kv_format
         self._stop_flag = NativeStopFlag(self._engine)
         _load(self._engine, checkpoint)
 
@@ -63,6 +68,10 @@ class NativeExecutor:
     @property
     def num_blocks(self) -> int:
         return self._num_blocks
+
+    @property
+    def kv_format(self) -> KvFormat:
+        return self._kv_format
 
     @property
     def num_threads(self) -> int:
@@ -87,7 +96,7 @@ class NativeExecutor:
         return self._stop_flag
 
     def run(self, batch: Batch) -> Outputs | None:
-        check_batch(batch, self._spec, self._num_blocks)
+        check_batch(batch, self._spec, self._num_blocks, self._kv_format)
         masks = [
             (_NO_WINDOW if mask.window is None else min(mask.window, _NO_WINDOW), mask.num_sinks, mask.prefix)
             for mask in batch.masks

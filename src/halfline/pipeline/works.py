@@ -5,7 +5,7 @@ from dataclasses import replace
 from halfline.engine.handle import EngineHandle
 from halfline.engine.sequence import Work
 from halfline.engine.speculation.repeats import Repeats
-from halfline.kv.namespace import F16, namespace
+from halfline.kv.namespace import namespace
 from halfline.model.executor import CAUSAL
 from halfline.pipeline.draft_texts import DraftTexts
 from halfline.pipeline.postprocess.postprocessing import Postprocessing
@@ -76,7 +76,11 @@ class Works:
             reader=trims.reader(Detokenizer(self._tokenizer), prompt.forced_text),
             stop_token_ids=prompt.stop_token_ids,
             namespace=namespace(
-                tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
+                tenant=request.tenant,
+                model=self._model_name,
+                kv_format=self._engine.kv_format.name,
+                mask=CAUSAL,
+                adapter=None,
             ),
             prompt_logprobs=request.params.logprobs if request.echo else None,
             forced_ids=prompt.forced_ids,

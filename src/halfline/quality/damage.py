@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.model.executor import Batch, Executor, Outputs, StopFlag
+from halfline.model.kv_format import KvFormat
 from halfline.model.reference import with_logits
 from halfline.model.spec import ModelSpec
 
@@ -24,6 +25,10 @@ class Damaged:
     @property
     def num_blocks(self) -> int:
         return self._executor.num_blocks
+
+    @property
+    def kv_format(self) -> KvFormat:
+        return self._executor.kv_format
 
     @property
     def stop_flag(self) -> StopFlag:

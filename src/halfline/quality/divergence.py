@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Executor
+from halfline.model.executor import CAUSAL, Batch, Executor
 from halfline.quality.texts import Window
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ class ExecutorLogits:
         self._executor = executor
 
     def pieces(self, token_ids: NDArray[np.int32], max_rows: int) -> Iterator[NDArray[np.float32]]:
-        num_blocks = -(-len(token_ids) // BLOCK_TOKENS)
+        num_blocks = self._executor.kv_format.num_blocks(len(token_ids))
         for start in range(0, len(token_ids), max_rows):
             piece = token_ids[start : start + max_rows]
             outputs = self._executor.run(

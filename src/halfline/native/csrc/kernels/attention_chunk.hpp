@@ -67,10 +67,8 @@ inline void score_tile(const Chunk<Kv>& chunk, int first, const float* queries, 
     }
   }
   for (int b = 0; b < Blocks; ++b) {
-    for (int t = 0; t < Queries; ++t) {
-      if constexpr (Kv::kScaled) sums[b][t] = sums[b][t] * Vec::load(chunk.scales[first + b]);
-      sums[b][t].store(scores + t * kChunkPlaces + chunk.position[first + b] * kSlots);
-    }
+    float* block_scores = scores + chunk.position[first + b] * kSlots;
+    for (int t = 0; t < Queries; ++t) sums[b][t].store(block_scores + t * kChunkPlaces);
   }
 }
 
@@ -90,16 +88,21 @@ inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_d
 // Turns scores into what V is to be multiplied by, in place.
 template <class Kv>
 inline void weigh(const Chunk<Kv>& chunk, const std::uint16_t* visible, float* scores, float& highest, float& total) {
+  // Not in score_tile, where g++ 12 lost the product of the portable path (its -ftree-sra).
+  const auto score = [&](int b) {
+    const Vec product = Vec::load(scores + chunk.position[b] * kSlots);
+    if constexpr (Kv::kScaled) return product * Vec::load(chunk.scales[b]);
+    return product;
+  };
   Vec top = Vec::set(kUnseen);
   for (int b = 0; b < chunk.count; ++b) {
-    const int at = chunk.position[b];
-    top = max(top, select(visible[at], Vec::load(scores + at * kSlots), Vec::set(kUnseen)));
+    top = max(top, select(visible[chunk.position[b]], score(b), Vec::set(kUnseen)));
   }
   highest = largest(top);
   Vec sums = Vec::zero();
   for (int b = 0; b < chunk.count; ++b) {
     const int at = chunk.position[b];
-    Vec weight = select(visible[at], exp_of(Vec::load(scores + at * kSlots) - Vec::set(highest)), Vec::zero());
+    Vec weight = select(visible[at], exp_of(score(b) - Vec::set(highest)), Vec::zero());
     sums = sums + weight;
     if constexpr (Kv::kScaled) weight = weight * Vec::load(chunk.scales[b] + kSlots);
     weight.store(scores + at * kSlots);
