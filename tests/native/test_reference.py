@@ -9,6 +9,8 @@ import pytest
 
 from halfline.model.checkpoint import Checkpoint, TensorFormat
 from halfline.model.executor import CAUSAL, Batch, Mask, Outputs
+from halfline.model.int8_kv import Int8KvReference
+from halfline.model.kv_format import INT8
 from halfline.model.random_model import random_checkpoint
 from halfline.model.reference import Array, ReferenceExecutor
 from halfline.model.spec import LinearScaling, Llama3Scaling
@@ -24,6 +26,38 @@ class HalfKvReference(ReferenceExecutor):
         super().__init__(checkpoint, num_blocks)
         self._keys = self._keys.astype(np.float16)  # type: ignore[assignment]
         self._values = self._values.astype(np.float16)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen3"])
+@pytest.mark.parametrize("head_dim", [64, 80, 96, 128, 256])
+def test_int8_kv_follows_its_specification(family: str, head_dim: int, isa: str) -> None:
+    """A number on the edge between two int8 values may fall either way."""
+    checkpoint = random_checkpoint(
+        family=family,  # type: ignore[arg-type]
+        head_dim=head_dim,
+        num_heads=3,
+        num_kv_heads=1,
+        sliding_window=37,
+        max_context=512,
+    )
+    token_ids = np.random.default_rng(5).integers(0, 258, 300).astype(np.int32)
+    native = NativeExecutor(checkpoint, num_blocks=20, isa=isa, num_threads=2, kv_format=INT8)
+    reference = Int8KvReference(checkpoint, 20)
+    for mask in (CAUSAL, Mask(window=50, num_sinks=3), Mask(prefix=100)):
+        for first, stop in ((0, 130), (130, 297), (297, 298), (298, 300)):
+            rows = np.arange(stop - first, dtype=np.int32)
+            batch = Batch(
+                token_ids=token_ids[first:stop],
+                row_starts=np.array([0, len(rows)], dtype=np.int32),
+                first_places=np.array([first], dtype=np.int32),
+                block_tables=np.arange(20, dtype=np.int32)[None],
+                masks=[mask],
+                logit_rows=rows,
+                hidden_rows=rows,
+            )
+            actual, expected = native.run(batch), reference.run(batch)
+            assert actual is not None and expected is not None
+            assert relative_error(actual.logits, expected.logits) < 2e-3
 
 
 class Int8Reference(HalfKvReference):

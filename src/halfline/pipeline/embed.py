@@ -10,7 +10,7 @@ from halfline.engine.handle import EngineHandle
 from halfline.engine.hidden_mean import HiddenMean
 from halfline.engine.sequence import Work
 from halfline.errors import BadRequest, EngineFailed, PromptTooLong, UnusableLogits
-from halfline.kv.namespace import F16, namespace
+from halfline.kv.namespace import namespace
 from halfline.model.executor import CAUSAL
 from halfline.model.spec import ModelSpec
 from halfline.request import SamplingParams
@@ -53,7 +53,11 @@ class Embedder:
             reader=Reader(Detokenizer(self._tokenizer)),
             stop_token_ids=frozenset(),
             namespace=namespace(
-                tenant=tenant, model=self._spec.name, kv_format=F16, mask=CAUSAL, adapter=None
+                tenant=tenant,
+                model=self._spec.name,
+                kv_format=self._engine.kv_format.name,
+                mask=CAUSAL,
+                adapter=None,
             ),
             priority="batch",
             tenant=tenant,

@@ -21,6 +21,7 @@ from halfline.engine.speculation.draft import Draft
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import Batch, Outputs
+from halfline.model.kv_format import F16, INT8, KvFormat
 from halfline.model.reference import with_logits
 from halfline.request import SamplingParams
 from halfline.sampling.reader import Piece, Reader
@@ -120,13 +121,16 @@ class Stepper:
         num_blocks: int = 64,
         options: EngineOptions | None = None,
         vocab_size: int = VOCAB,
+        kv_format: KvFormat = F16,
     ) -> None:
         self.pool = BlockPool(num_blocks)
         self.drafter = Scripted(guess)
         options = options or EngineOptions(step_tokens=64, max_num_seqs=8)
-        self.scheduler = Scheduler(self.pool, PrefixIndex(), options, self.drafter)
+        self.scheduler = Scheduler(self.pool, PrefixIndex(), options, self.drafter, kv_format)
         self.batches: list[Batch] = []
-        self.executor = HashExecutor(num_blocks, vocab_size=vocab_size, before_run=self.batches.append)
+        self.executor = HashExecutor(
+            num_blocks, vocab_size=vocab_size, kv_format=kv_format, before_run=self.batches.append
+        )
         self.runner = Runner(self.executor)
         self.pieces: dict[int, Piece] = defaultdict(Piece)
         self.prompt_scores: dict[int, list[Scored]] = defaultdict(list)
@@ -195,10 +199,15 @@ def prompt_of(length: int, seed: int) -> list[int]:
     return [int(token) for token in np.random.default_rng(seed).integers(0, 256, length)]
 
 
+@pytest.mark.parametrize("kv_format", [F16, INT8], ids=["f16", "int8"])
 @pytest.mark.parametrize("guess", GUESSERS)
 @pytest.mark.parametrize("step_tokens", [1, 7, 64])
-def test_greedy_tokens_are_the_same_whatever_is_guessed(guess: Guesser, step_tokens: int) -> None:
-    engine = Stepper(guess, options=EngineOptions(step_tokens=step_tokens, max_num_seqs=1))
+def test_greedy_tokens_are_the_same_whatever_is_guessed(
+    guess: Guesser, step_tokens: int, kv_format: KvFormat
+) -> None:
+    engine = Stepper(
+        guess, options=EngineOptions(step_tokens=step_tokens, max_num_seqs=1), kv_format=kv_format
+    )
     prompt = prompt_of(37, seed=1)
     engine.add(0, prompt, 40)
     engine.run()
@@ -326,6 +335,25 @@ def test_the_arena_may_be_filled_to_the_last_slot(guess: Guesser) -> None:
     engine.add(0, prompt, 34)
     engine.run()
     assert engine.tokens() == alone(prompt, 34)
+
+
+@pytest.mark.parametrize("guess", GUESSERS)
+def test_an_int8_arena_may_be_filled_but_for_one_block(guess: Guesser) -> None:
+    engine = Stepper(guess, num_blocks=5, kv_format=INT8)
+    prompt = prompt_of(30, seed=3)
+    engine.add(0, prompt, 34)
+    engine.run()
+    assert engine.tokens() == alone(prompt, 34)
+
+
+def test_in_int8_whole_blocks_are_found_again_and_open_ones_computed() -> None:
+    engine = Stepper(nothing, kv_format=INT8)
+    prompt = prompt_of(40, seed=3)
+    for number in range(2):
+        engine.add(number, prompt, 9)
+        engine.run()
+        assert engine.tokens(number) == alone(prompt, 9)
+    assert engine.outcomes[1].stats.num_reused == 32
 
 
 @pytest.mark.parametrize("guess", GUESSERS)
