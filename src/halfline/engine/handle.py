@@ -15,7 +15,7 @@ from halfline.engine.sequence import Outcome, Progress, Work
 from halfline.engine.stats import EngineStats
 from halfline.errors import Overloaded, PromptTooLong
 from halfline.kv.disk_store import DiskStore
-from halfline.model.executor import BLOCK_TOKENS, Executor
+from halfline.model.executor import Executor
 from halfline.request import FinishReason
 
 

@@ -55,7 +55,7 @@ class ReferenceExecutor:
         return self._stop_flag
 
     def run(self, batch: Batch) -> Outputs | None:
-        check_batch(batch, self._spec, self._num_blocks)
+        check_batch(batch, self._spec, self._num_blocks, self.kv_format)
         scale = self._spec.residual_scale
         x = self._weight("embed.weight")[batch.token_ids].astype(np.float64)  # [rows, hidden]
         x = x * self._spec.embedding_scale

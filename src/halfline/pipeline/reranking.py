@@ -20,7 +20,7 @@ from typing import Protocol
 from halfline.engine.handle import EngineHandle
 from halfline.engine.sequence import Work
 from halfline.errors import NotNow
-from halfline.kv.namespace import F16, namespace
+from halfline.kv.namespace import namespace
 from halfline.model.executor import CAUSAL
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.prompt import PromptBuilder
@@ -97,7 +97,11 @@ class SuffixJudge:
             reader=Reader(Detokenizer(self._tokenizer), []),
             stop_token_ids=frozenset(),
             namespace=namespace(
-                tenant=request.tenant, model=self._model_name, kv_format=F16, mask=CAUSAL, adapter=None
+                tenant=request.tenant,
+                model=self._model_name,
+                kv_format=self._engine.kv_format.name,
+                mask=CAUSAL,
+                adapter=None,
             ),
             prompt_logprobs=0,
             scores_from=len(prompt_ids),

@@ -1,5 +1,7 @@
 """The int8 format's specification: how far it rounds, and that no cutting of a sequence changes it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def batch(start: int, stop: int, mask: Mask = CAUSAL) -> Batch:
 
 
 def logits(executor: ReferenceExecutor, cuts: list[int], mask: Mask = CAUSAL) -> Array:
-    pieces = [executor.run(batch(start, stop, mask)) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    pieces = [executor.run(batch(start, stop, mask)) for start, stop in pairwise(cuts)]
     return np.concatenate([piece.logits for piece in pieces if piece is not None]).astype(np.float64)
 
 
