@@ -49,7 +49,7 @@ def latency_table(
         table.add_row(
             summary.name,
             _three(summary.total, ".1f"),
-            _three(summary.first, ".1f"),
+            "" if summary.first is None else _three(summary.first, ".1f"),
             *(_ratio(times.get(name)) for name in ("p50", "p95", "p99")),
             f"{summary.at_once:.0%}",
             f"{summary.unanswered:.1%}",

@@ -60,12 +60,14 @@ class Quality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One side over some keystrokes. Times in milliseconds; `unanswered` and `at_once` are shares of all of them."""
+    """One side over some keystrokes. Times in milliseconds, `first` None where no text ever came; `unanswered` and
+    `at_once` are shares of all of them.
+    """
 
     name: str
     num_keystrokes: int
     total: Percentiles
-    first: Percentiles
+    first: Percentiles | None
     unanswered: float
     at_once: float
     generated: float
@@ -79,13 +81,13 @@ def summarize(replayed: Replayed, outcome: Outcome, chosen: Sequence[int]) -> Su
     answers = [outcome.answers[i] for i in chosen]
     asked = [replayed.asked[i] for i in chosen]
     latencies = _latencies(replayed, answers)
-    firsts = np.array([answer.first_ms for answer in answers if answer.first_ms is not None] or [np.nan])
+    firsts = [answer.first_ms for answer in answers if answer.first_ms is not None]
     tiers = sorted({answer.tier for answer in answers if answer.tier})
     return Summary(
         name=outcome.name,
         num_keystrokes=len(answers),
         total=percentiles(latencies),
-        first=percentiles(firsts),
+        first=percentiles(np.array(firsts)) if firsts else None,
         unanswered=_share(answers, lambda answer: answer.ms is None),
         at_once=_share(answers, lambda answer: answer.ms is not None and answer.ms <= AT_ONCE_MS),
         generated=float(np.mean([answer.generated_tokens or 0 for answer in answers])),

@@ -53,6 +53,15 @@ def test_an_answer_given_up_counts_as_long_as_the_pause_and_as_not_answered() ->
     assert summary.total.p50 == 5.0 and summary.total.p95 == pytest.approx(150.0)
 
 
+def test_a_server_that_is_never_in_time_has_no_first_text() -> None:
+    outcome = _outcome("ours", [_answer(None)] * _NUM)
+    replayed = _replayed([outcome], 0.15)
+    summary = summarize(replayed, outcome, range(_NUM))
+    assert (summary.first, summary.unanswered, summary.quality) == (None, 1.0, None)
+    assert len(list(tables(replayed))) == 7
+    json.dumps(summary_record(replayed), allow_nan=False)
+
+
 def test_tokens_beyond_the_unknown_ones_leave_the_cold_start_out() -> None:
     answers = [_answer(1.0, tier="typed" if i < 50 else "miss") for i in range(_NUM)]
     outcome = _outcome("ours", answers, Counted(computed=3, unknown=1))
