@@ -21,6 +21,7 @@ from halfline.api.llama import llama_router
 from halfline.api.observed import Observed
 from halfline.api.ollama import ollama_router
 from halfline.api.options import ApiOptions
+from halfline.api.schema import DescribedApp
 from halfline.api.serving import Loaded, Serving
 from halfline.api.status import status_router
 from halfline.api.tabby import tabby_router
@@ -49,7 +50,7 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
 
     # No documentation pages: they load scripts from elsewhere. /openapi.json stays.
     # No redirects of a trailing slash either: few clients send their body again.
-    app = FastAPI(
+    app = DescribedApp(
         title="halfline",
         version=version("halfline"),
         lifespan=lifespan,

@@ -16,12 +16,12 @@ from halfline.api.dialects.mistral import FimBody, read_fim
 from halfline.api.dialects.openai_body import CompletionBody, CompletionCall, read_completion_call
 from halfline.api.dialects.openai_reply import CompletionReply
 from halfline.api.dialects.tabby_body import TabbyBody, TabbyReply, is_tabby, read_tabby
-from halfline.api.schema import body_schema
+from halfline.api.schema import BodySchema
 from halfline.api.tenants import tenant_of
 from halfline.errors import NotRunning, UnknownCompletion
 
 # One path, two dialects.
-_EITHER = body_schema(CompletionBody, TabbyBody)
+_EITHER = BodySchema(CompletionBody, TabbyBody)
 
 
 def completions_router(answering: Answering) -> APIRouter:
@@ -32,17 +32,17 @@ def completions_router(answering: Answering) -> APIRouter:
         """Complete one or more prompts, as one JSON object or as a stream of events; or, by Tabby's body, a cursor."""
         return await answering.answer(request, _read)
 
-    @router.post("/v1/chat/completions", openapi_extra=body_schema(ChatBody))
+    @router.post("/v1/chat/completions", openapi_extra=BodySchema(ChatBody))
     async def create_chat_completion(request: Request) -> Response:
         """Write the next message of a chat, by the model's own template."""
         return await answering.answer(request, _read_chat, id_prefix="chatcmpl")
 
-    @router.post("/v1/fim/completions", openapi_extra=body_schema(FimBody))
+    @router.post("/v1/fim/completions", openapi_extra=BodySchema(FimBody))
     async def create_fim_completion(request: Request) -> Response:
         """Mistral's infilling: complete between `prompt` and `suffix`."""
         return await answering.answer(request, _read_mistral)
 
-    @router.post("/v1/engines/{engine}/completions", openapi_extra=body_schema(CopilotBody))
+    @router.post("/v1/engines/{engine}/completions", openapi_extra=BodySchema(CopilotBody))
     async def create_engine_completion(request: Request, engine: str) -> Response:
         """Copilot's completions; any engine's name will do."""
         return await answering.answer(request, _read_copilot)

@@ -23,7 +23,7 @@ from halfline.api.dialects.embedding_bodies import (
 from halfline.api.dialects.ollama_reply import ollama_failure
 from halfline.api.failing import failing_with
 from halfline.api.live import LiveRequests
-from halfline.api.schema import body_schema
+from halfline.api.schema import BodySchema
 from halfline.api.serving import Embeds, Loaded
 from halfline.api.tenants import tenant_of
 from halfline.errors import UnsupportedField
@@ -36,7 +36,7 @@ _AT_ONCE = 8
 def embeddings_router(answering: Answering, live: LiveRequests) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/embeddings", openapi_extra=body_schema(EmbeddingsBody))
+    @router.post("/v1/embeddings", openapi_extra=BodySchema(EmbeddingsBody))
     async def create_embeddings(request: Request) -> Response:
         """A vector per text: the mean of its tokens' hidden states, of length 1."""
         call, found, model = await _embedded(answering, live, request, read_embeddings)
@@ -48,14 +48,14 @@ def embeddings_router(answering: Answering, live: LiveRequests) -> APIRouter:
 def ollama_embeddings_router(answering: Answering, live: LiveRequests) -> APIRouter:
     router = APIRouter(route_class=failing_with(ollama_failure))
 
-    @router.post("/api/embed", openapi_extra=body_schema(OllamaEmbedBody))
+    @router.post("/api/embed", openapi_extra=BodySchema(OllamaEmbedBody))
     async def embed(request: Request) -> Response:
         """A vector per text."""
         started = time.perf_counter()
         _, found, model = await _embedded(answering, live, request, read_ollama_embed)
         return JSONResponse(ollama_embed_object(found, model, time.perf_counter() - started))
 
-    @router.post("/api/embeddings", openapi_extra=body_schema(OllamaEmbeddingBody))
+    @router.post("/api/embeddings", openapi_extra=BodySchema(OllamaEmbeddingBody))
     async def embed_one(request: Request) -> Response:
         """The vector of one text."""
         _, found, _ = await _embedded(answering, live, request, read_ollama_embedding)

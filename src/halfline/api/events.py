@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from halfline.api.answering import Answering
 from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.tabby_server import TabbyEvent, read_event
-from halfline.api.schema import body_schema
+from halfline.api.schema import BodySchema
 from halfline.api.tenants import tenant_of
 from halfline.errors import BadRequest
 from halfline.telemetry.feedback import Event, EventKind, Feedback, kept_rate, propose
@@ -37,7 +37,7 @@ class EventBody(BaseModel):
 def events_router(answering: Answering, feedback: Feedback, metrics: Metrics) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/events", openapi_extra=body_schema(EventBody, TabbyEvent))
+    @router.post("/v1/events", openapi_extra=BodySchema(EventBody, TabbyEvent))
     async def event(request: Request) -> Response:
         """An answer was shown, accepted or dismissed; in our shape or in Tabby's."""
         told = read(await request.body())

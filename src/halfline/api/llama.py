@@ -26,7 +26,7 @@ from halfline.api.dialects.llama_tools import (
     tokenized,
 )
 from halfline.api.failing import failing_with
-from halfline.api.schema import body_schema
+from halfline.api.schema import BodySchema
 from halfline.errors import Overloaded, UnsupportedField
 
 # Sequences are not bound to places here; this many are shown to clients that count them.
@@ -37,28 +37,28 @@ def llama_router(answering: Answering) -> APIRouter:
     router = APIRouter(route_class=failing_with(llama_failure))
     serving = answering.serving
 
-    @router.post("/infill", openapi_extra=body_schema(InfillBody))
+    @router.post("/infill", openapi_extra=BodySchema(InfillBody))
     async def infill(request: Request) -> Response:
         """Complete at a cursor: what stands before it, behind it, and in other files."""
         return await answering.answer(request, _read_infill)
 
-    @router.post("/completions", openapi_extra=body_schema(LlamaCompletionBody))
-    @router.post("/completion", openapi_extra=body_schema(LlamaCompletionBody))
+    @router.post("/completions", openapi_extra=BodySchema(LlamaCompletionBody))
+    @router.post("/completion", openapi_extra=BodySchema(LlamaCompletionBody))
     async def completion(request: Request) -> Response:
         """Complete a prompt, in which special tokens are read."""
         return await answering.answer(request, _read_completion)
 
-    @router.post("/tokenize", openapi_extra=body_schema(TokenizeBody))
+    @router.post("/tokenize", openapi_extra=BodySchema(TokenizeBody))
     async def tokenize(request: Request) -> Response:
         """The tokens of a text."""
         return JSONResponse(await answering.computed(request, tokenized))
 
-    @router.post("/detokenize", openapi_extra=body_schema(DetokenizeBody))
+    @router.post("/detokenize", openapi_extra=BodySchema(DetokenizeBody))
     async def detokenize(request: Request) -> Response:
         """The text of tokens."""
         return JSONResponse(await answering.computed(request, detokenized))
 
-    @router.post("/apply-template", openapi_extra=body_schema(TemplateBody))
+    @router.post("/apply-template", openapi_extra=BodySchema(TemplateBody))
     async def apply_template(request: Request) -> Response:
         """The prompt that the model's chat template makes of messages."""
         return JSONResponse(await answering.computed(request, templated))

@@ -16,26 +16,26 @@ from halfline.api.dialects.ollama_body import (
 from halfline.api.dialects.ollama_reply import OllamaReply, ollama_failure
 from halfline.api.dialects.ollama_server import VERSION, ShowBody, card, running, tags
 from halfline.api.failing import failing_with
-from halfline.api.schema import body_schema
+from halfline.api.schema import BodySchema
 
 
 def ollama_router(answering: Answering) -> APIRouter:
     router = APIRouter(route_class=failing_with(ollama_failure))
     serving = answering.serving
 
-    @router.post("/api/generate", openapi_extra=body_schema(GenerateBody))
+    @router.post("/api/generate", openapi_extra=BodySchema(GenerateBody))
     async def generate(request: Request) -> Response:
         """Complete a prompt, or at a cursor where there is a `suffix`; one JSON object per line unless `stream` is
         false.
         """
         return await answering.answer(request, _read_generate)
 
-    @router.post("/api/chat", openapi_extra=body_schema(OllamaChatBody))
+    @router.post("/api/chat", openapi_extra=BodySchema(OllamaChatBody))
     async def chat(request: Request) -> Response:
         """Write the next message of a chat, by the model's own template."""
         return await answering.answer(request, _read_chat)
 
-    @router.post("/api/show", openapi_extra=body_schema(ShowBody))
+    @router.post("/api/show", openapi_extra=BodySchema(ShowBody))
     async def show(request: Request) -> Response:
         """What is known of the model served here, whatever name is asked for."""
         read_body(ShowBody, await request.body())
