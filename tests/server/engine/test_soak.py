@@ -220,8 +220,8 @@ def test_ten_thousand_requests_leave_memory_flat_and_the_engine_as_fast_as_at_fi
     assert {sample.probe_steps for sample in traffic.samples} == {3 + 23}
     late = [sample for sample in traffic.samples if sample.num_requests >= FULL_AFTER]
     num_requests = late[-1].num_requests - late[0].num_requests
-    # What is remembered comes and goes by the hundreds; a request that left anything would leave several objects.
-    assert np.mean([each.num_objects for each in late[-3:]]) - late[0].num_objects < 2 * num_requests
+    # Measured: one object in twenty requests, 430 bytes each. One that left anything would leave several objects.
+    assert late[-1].num_objects - late[0].num_objects < 0.5 * num_requests
     assert late[-1].resident_bytes - late[0].resident_bytes < 1024 * num_requests
     steps = [
         (late.num_steps - early.num_steps) / (late.num_generated - early.num_generated)
