@@ -47,6 +47,9 @@ class Stepwise:
         self._watch(errand, self._engine.stats().total_steps + self._num_steps)
         return await self._foresight.alternatives(request, count, errand)
 
+    async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
+        await self._foresight.read_ahead(request, errand)
+
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         await self._foresight.look_ahead(guesses, most, errand)
         errand.call_off()

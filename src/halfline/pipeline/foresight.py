@@ -47,13 +47,15 @@ class Errand:
     def call_off(self) -> None:
         """Before this returns the engine has been told, so whoever submits next finds what was computed."""
         self.called_off = True
-        if self._generation is not None:
-            self._generation.cancel()
+        generation, self._generation = self._generation, None  # which holds a whole document
+        if generation is not None:
+            generation.cancel()
 
     def carry(self, generation: Generation) -> None:
-        self._generation = generation
         if self.called_off:
             generation.cancel()
+        else:
+            self._generation = generation
 
 
 class Foresight(Protocol):

@@ -150,6 +150,7 @@ class AheadOfKeystrokes:
             _log.debug("nothing computed ahead", extra=fields(reason=str(error)))
         finally:
             budget.close()
+            errand.call_off()
 
     def _cursor(self, identity: Identity) -> "_Cursor":
         cursor = self._cursors.pop(identity, None) or _Cursor()
