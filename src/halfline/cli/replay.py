@@ -1,5 +1,7 @@
 """`halfline replay`: recorded typing, asked of a server keystroke by keystroke, alone or beside llama-server."""
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -93,6 +95,8 @@ def replay(
             ),
             results=results,
         )
+        # Told to stop, it stops its servers too: some of them are frozen, and would stay so.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         if check_equal:
             check_equality(arguments)
         else:
