@@ -26,8 +26,11 @@ _PIECE_CHARS = 1 << 16
 # What cannot be cut costs the engine up to 150 bytes a character: these are 600 MB at worst.
 _MAX_PIECE_CHARS = 1 << 22
 _REACHES = (128, 1024, 8192)  # how far back a cut is looked for: nearly always there is one in the last line
-# Every supported pre-tokenizer cuts behind a line and between two words, whatever else the text holds.
-_BETWEEN_WORDS = re.compile(r"(?<=\S\n)(?=\S)|(?<=[A-Za-z0-9])(?= [A-Za-z])")
+# Every supported pre-tokenizer cuts behind a line, between two words, and where a word or a number ends and a line's
+# end or a sign follows, whatever else the text holds.
+_BETWEEN_WORDS = re.compile(
+    r"(?<=\S\n)(?=\S)|(?<=[A-Za-z0-9])(?= [A-Za-z])|(?<=[A-Za-z0-9])(?=[\n!\"#$%&()*+,./:;<=>?@\[\\\]^_`{|}~-])"
+)
 _PROBES = (
     "one two Three 4 five\nsix\n  seven\n(eight);\nnine\n\nten\n'll be\n_x\n12\n13 a\t\nb\r\nc d",
     "if x == 1:\n#é\n日本 語\nend a b\n}\n]);\n}\n// it's\n\"s\"\n's a's b\n  \n-- c",

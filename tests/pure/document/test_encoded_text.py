@@ -6,28 +6,49 @@ import pytest
 
 from halfline.document.encoded_text import EncodedText, TextEncoder, common_length
 from halfline.model.random_model import byte_vocab
+from halfline.text.pretokenizers import PRE_TOKENIZERS
 from halfline.text.token_bytes import byte_alphabet
 from halfline.text.tokenizer import Tokenizer
 from halfline.text.vocab import VocabSpec
 
 PIECES = (
-    "a",
-    "fn",
-    " ",
-    "  ",
-    "\n",
-    "\r\n",
-    "\t",
-    "(",
-    ");",
-    "é",
-    "日本",
-    "🎉",
-    "1",
-    "'s",
-    "\n\n    ",
-    " x",
-    "\x04",
+    *(
+        "a",
+        "fn",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        "(",
+        ");",
+        "é",
+        "日本",
+        "🎉",
+        "1",
+        "'s",
+        "\n\n    ",
+        " x",
+        "\x04",
+    ),
+    *(
+        "it's",
+        "x_a=",
+        ".a",
+        "12",
+        "-",
+        "('",
+        "\\",
+        "@a.fn",
+        "==",
+        "a\nb",
+        "//",
+        "1.",
+        "f\t",
+        "_",
+        "a\u0301",
+        "=\n",
+    ),
 )
 
 
@@ -37,7 +58,16 @@ def merging_vocab(pre_tokenizer: str, *, gaps: bool = False) -> Tokenizer:
     bytes_ = [char for byte, char in alphabet.items() if not (gaps and byte == 4)]
     space, newline = alphabet[32], alphabet[10]
     merges = [("f", "n"), (space, space), (space, "x"), (newline, newline), (newline, space), ("a", "fn")]
-    merges += [(space + space, space), (")", ";"), ("a", "a"), ("aa", "a")]
+    merges += [
+        (space + space, space),
+        (")", ";"),
+        ("a", "a"),
+        ("aa", "a"),
+        ("_", "a"),
+        (".", "a"),
+        ("n", "_"),
+    ]
+    merges += [("a", "("), ("1", "."), ("a", newline), (";", newline), ("1", "2"), ("=", newline), ("a", "'")]
     tokens = (*bytes_, *("".join(pair) for pair in merges))
     return Tokenizer(
         VocabSpec(
@@ -80,7 +110,7 @@ def sentencepiece() -> Tokenizer:
 
 TOKENIZERS = {
     "bytes": Tokenizer(byte_vocab()),
-    **{name: merging_vocab(name) for name in ("gpt-2", "smollm", "qwen2", "llama-bpe", "deepseek-coder")},
+    **{name: merging_vocab(name) for name in PRE_TOKENIZERS},
     "gaps": merging_vocab("smollm", gaps=True),
     "sentencepiece": sentencepiece(),
 }
