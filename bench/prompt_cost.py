@@ -3,9 +3,9 @@
     python -m bench.prompt_cost MODEL.gguf [--megabytes N] [--keystrokes N] [--write FILE.json]
 
 Types into the middle and at the end of a file made of this Python's standard library, with jumps back and forth between
-the two. Counted is the process's CPU time from the request to the finished prompt, its tokens, its healing point and the
-ledger; nothing is generated. What it must cost: comparing and cutting strings of the window's length, and encoding what
-was typed. The last line is JSON.
+the two. Counted is the process's CPU time from the request to the finished prompt, its tokens, its healing point and
+the ledger; nothing is generated. What it must cost: comparing and cutting strings of the window's length, and encoding
+what was typed. The last line is JSON.
 """
 
 import argparse
@@ -59,7 +59,9 @@ async def measure(builder: PromptBuilder, document: str, num_keystrokes: int) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument("--megabytes", type=float, default=2.0)
     parser.add_argument("--keystrokes", type=int, default=1000)

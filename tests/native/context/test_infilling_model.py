@@ -1,5 +1,5 @@
-"""A tiny model that knows infill markers: its order is tried, and whole prompts in every order are answered from reused KV
-as from none.
+"""A tiny model that knows infill markers: its order is tried, and prompts in every order are answered from reused KV as
+from none.
 """
 
 import asyncio

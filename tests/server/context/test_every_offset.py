@@ -1,4 +1,4 @@
-"""The embedded model's own vocabulary: at every place of a document nothing is lost, doubled or cut within a character."""
+"""The embedded vocabulary: at no place of a document is anything lost, doubled or cut within a character."""
 
 import asyncio
 from contextlib import closing
