@@ -4,8 +4,8 @@ Of a block's fp16 numbers each place and head has one scale for K and one for V,
 every number becomes the nearest of the 255 multiples. A row reads the block of its own place, and what lies behind it
 (a prefix that sees itself both ways), in fp16 and every earlier block in int8.
 
-`rounded_per_channel` is the other way to scale K: one scale per dimension of a head over the 16 places of a block, since
-some dimensions of K are large in all places. It is nearer (docs/lab_log.md); the kernels do not have it.
+`rounded_per_channel` is the other way to scale K: one scale per dimension of a head over the 16 places of a block,
+since some dimensions of K are large in all places. It is nearer (docs/lab_log.md); the kernels do not have it.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,8 @@ from itertools import combinations
 from typing import Any
 
 from halfline.kv.namespace import namespace
-from halfline.model.kv_format import F16
 from halfline.model.executor import CAUSAL, Mask
+from halfline.model.kv_format import F16
 
 BASE: dict[str, Any] = {"tenant": "ab", "model": "c", "kv_format": F16.name, "mask": CAUSAL, "adapter": None}
 NAME = "4ce53d51de828ce9eb82ed578590dfff"
