@@ -35,7 +35,8 @@ class LiveRequests:
         watchers: list[asyncio.Future[Any]] = []
         try:
             await asyncio.sleep(0)
-            if not job.done():  # a known answer is there by now, sooner than anybody could look out for the client
+            # A known answer is there by now, sooner than anybody could look out for the client.
+            if not job.done():
                 gone = asyncio.ensure_future(_disconnect(receive))
                 stopping = asyncio.ensure_future(self._stopping.wait())
                 watchers = [gone, stopping]

@@ -39,8 +39,8 @@ class PipelineOptions:
     either way."""
 
     rerank: int = 0
-    """Answers drawn beside the greedy one where the model knows no infilling tokens; of all of them the one is shown that
-    fits best to what stands behind the cursor. Takes two to four times as long; 0 shows the greedy one."""
+    """Answers drawn beside the greedy one where the model knows no infilling tokens; of all of them the one is shown
+    that fits best to what stands behind the cursor. Takes two to four times as long; 0 shows the greedy one."""
 
     deadline_ms: int | None = None
     """Milliseconds after which an answer ends with what there is, where the request does not say. Left out: never."""
