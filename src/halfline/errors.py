@@ -8,6 +8,8 @@
     │   ├── BodyTooSlow
     │   ├── UnknownCompletion   no receipt by that id
     │   ├── NotRunning          nothing by that id to cancel
+    │   ├── KeyRefused          no API key, or none that is known and valid
+    │   ├── NotPermitted        a key, and not for this
     │   └── UnencodableText     lone surrogates
     ├── BadModel                the model file is not one we can run
     │   ├── DamagedModel        truncated, wrong magic, impossible header, missing tensor, wrong shape
@@ -18,7 +20,9 @@
     ├── NotNow                  try again later
     │   ├── Loading
     │   ├── ShuttingDown
-    │   └── Overloaded
+    │   ├── Overloaded
+    │   ├── OverLimit           this key asked for more than it may
+    │   └── KeysUnusable        nobody can tell who has a key
     ├── EngineFailed            our fault: the engine's thread has ended, nothing can be computed any more
     ├── UnusableLogits          our fault: the model overflowed on this request, others are fine
     └── InvariantBroken         our fault: a check() found its structure inconsistent
@@ -109,6 +113,14 @@ class NotRunning(BadRequest):
         self.name = name
 
 
+class KeyRefused(BadRequest):
+    """Whoever asks has to have an API key, and this is none, or no longer one."""
+
+
+class NotPermitted(BadRequest):
+    """Who asks is known, and may not have this."""
+
+
 class BadModel(HalflineError):
     """The model at `source` cannot be run."""
 
@@ -169,6 +181,17 @@ class Overloaded(NotNow):
 
     def __init__(self, num_waiting: int, limit: int, retry_after_s: float) -> None:
         super().__init__(f"{num_waiting} requests are waiting and the limit is {limit}", retry_after_s)
+
+
+class OverLimit(NotNow):
+    """An API key was used more often, or for more at once, than it may."""
+
+
+class KeysUnusable(NotNow):
+    """The key file was damaged while the server ran: until it is mended nobody is let in."""
+
+    def __init__(self) -> None:
+        super().__init__("the server cannot read its API keys; its log says why", 30.0)
 
 
 class EngineFailed(HalflineError):

@@ -235,7 +235,8 @@ class Receipt:
     `num_unshown_tokens` were computed for this request and are no part of its answer: behind its end, or in vain.
 
     `cut_characters` were generated and not shown, by the rule that kept them back. `confidence` is how probable the
-    model found the first choice's first tokens; None: nobody looked.
+    model found the first choice's first tokens; None: nobody looked. `tenant` is whose request it was, and who alone
+    may see this.
     """
 
     request_id: str
@@ -257,6 +258,7 @@ class Receipt:
     cut_characters: Mapping[str, int] = field(default_factory=dict)
     confidence: float | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)
+    tenant: str = "local"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import platformdirs
-from pydantic import ByteSize, Field, ValidationError, model_validator
+from pydantic import ByteSize, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -72,13 +72,16 @@ class Settings(BaseSettings):
     """Threads that compute, at most 1024. Left out: as many as this process may use cores."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. One that others can reach also needs `insecure_open`."""
+    """Address to listen on. One that others can reach also needs keys (`halfline key create`) or `insecure_open`."""
 
     port: int = Field(8117, ge=0, le=65535)
     """Port to listen on; 0 takes any free one."""
 
     insecure_open: bool = False
     """Listen on addresses that others can reach, without keys: everyone who reaches the port may use it."""
+
+    api_key: SecretStr | None = None
+    """The key that `halfline complete` and `halfline lsp` send to the server they ask. Never shown."""
 
     api: ApiOptions = ApiOptions()
     engine: EngineOptions = EngineOptions()
@@ -247,6 +250,8 @@ def _bad_settings(error: ValidationError) -> BadSettings:
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
+    if key == "api_key":
+        return BadSettings("api_key is no text")
     if first["type"] == "value_error":
         return BadSettings(f"{key}: {message}" if key else message)
     return BadSettings(f"{key} is {first['input']!r}: {message[0].lower()}{message[1:]}")

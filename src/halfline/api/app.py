@@ -15,7 +15,10 @@ from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
 from halfline.api.embeddings import embeddings_router, ollama_embeddings_router
 from halfline.api.events import events_router
+from halfline.api.failing import worded
 from halfline.api.failures import failure_response, plain_failure
+from halfline.api.gate import Gate
+from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.llama import llama_router
 from halfline.api.observed import Observed
@@ -30,10 +33,15 @@ from halfline.telemetry.feedback import Feedback
 from halfline.telemetry.metrics import Metrics
 
 
-def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveRequests | None = None) -> FastAPI:
+def create_app(
+    load: Callable[[], Loaded],
+    options: ApiOptions,
+    live: LiveRequests | None = None,
+    keys: KeyRing | None = None,
+) -> FastAPI:
     """An application that answers at once, and serves completions once `load`, run in a thread, returned.
 
-    `live` lets the caller end running requests before the server closes.
+    `live` lets the caller end running requests before the server closes. `keys` None: there are none.
     """
     metrics = Metrics()
     serving = Serving(load, metrics)
@@ -61,16 +69,25 @@ def create_app(load: Callable[[], Loaded], options: ApiOptions, live: LiveReques
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     answering = Answering(serving, live, metrics, options)
-    app.include_router(completions_router(answering))
-    app.include_router(llama_router(answering))
-    app.include_router(ollama_router(answering))
-    app.include_router(tabby_router(answering))
-    app.include_router(embeddings_router(answering, live))
-    app.include_router(ollama_embeddings_router(answering, live))
-    app.include_router(events_router(answering, Feedback(), metrics))
-    app.include_router(status_router(serving, metrics))
+    routers = (
+        completions_router(answering),
+        llama_router(answering),
+        ollama_router(answering),
+        tabby_router(answering),
+        embeddings_router(answering, live),
+        ollama_embeddings_router(answering, live),
+        events_router(answering, Feedback(), metrics),
+        status_router(serving, metrics),
+    )
+    for router in routers:
+        app.include_router(router)
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
+    app.add_middleware(
+        Gate,
+        keys=keys or KeyRing(None, required=options.require_keys),
+        respond=lambda scope, error: worded(routers, scope, error),
+    )
     if options.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=options.cors_origins, allow_methods=["*"], allow_headers=["*"]

@@ -56,10 +56,10 @@ def completions_router(answering: Answering) -> APIRouter:
         return JSONResponse({"id": completion_id, "cancelled": True})
 
     @router.get("/v1/completions/{completion_id}/why")
-    async def why(completion_id: str) -> Response:
+    async def why(request: Request, completion_id: str) -> Response:
         """Where the milliseconds and tokens of a finished completion went."""
         receipt = answering.serving.loaded.pipeline.receipt(completion_id)
-        if receipt is None:
+        if receipt is None or receipt.tenant != tenant_of(request):
             raise UnknownCompletion(completion_id[:100])
         return JSONResponse(
             {field.name: getattr(receipt, field.name) for field in dataclasses.fields(receipt)}

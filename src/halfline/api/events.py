@@ -41,8 +41,9 @@ def events_router(answering: Answering, feedback: Feedback, metrics: Metrics) ->
     async def event(request: Request) -> Response:
         """An answer was shown, accepted or dismissed; in our shape or in Tabby's."""
         told = read(await request.body())
-        receipt = answering.serving.loaded.pipeline.receipt(told.completion_id)
-        feedback.record(tenant_of(request), told, None if receipt is None else receipt.confidence)
+        receipt, tenant = answering.serving.loaded.pipeline.receipt(told.completion_id), tenant_of(request)
+        known = receipt is not None and receipt.tenant == tenant
+        feedback.record(tenant, told, receipt.confidence if receipt is not None and known else None)
         metrics.suggestion(told.kind, told.characters or 0, kept_rate(feedback.fates()) or 0.0)
         return Response()
 

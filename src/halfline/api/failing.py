@@ -1,19 +1,29 @@
 """Routes whose failures are told in their own dialect's words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
+from halfline.api.failures import failure_response
 from halfline.errors import HalflineError
+
+
+class DialectRoute(APIRoute):
+    """A route that words failures itself."""
+
+    respond: Callable[[HalflineError], Response]
 
 
 def failing_with(respond: Callable[[HalflineError], Response]) -> type[APIRoute]:
     """A class for `APIRouter(route_class=…)`: what its routes raise is answered by `respond`."""
 
-    class FailingRoute(APIRoute):
+    class FailingRoute(DialectRoute):
         def get_route_handler(self) -> Callable[[Request], Any]:
             handle = super().get_route_handler()
 
@@ -26,4 +36,14 @@ def failing_with(respond: Callable[[HalflineError], Response]) -> type[APIRoute]
 
             return handled
 
+    FailingRoute.respond = staticmethod(respond)
     return FailingRoute
+
+
+def worded(routers: Iterable[APIRouter], scope: Scope, error: HalflineError) -> Response:
+    """The answer to a request that was refused before it came to its route, in the words of that route."""
+    for router in routers:
+        for route in router.routes:
+            if isinstance(route, DialectRoute) and route.matches(scope)[0] is not Match.NONE:
+                return route.respond(error)
+    return failure_response(error)

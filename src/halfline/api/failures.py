@@ -1,5 +1,6 @@
 """Which HTTP status and which error body each of our errors becomes. Nothing else knows HTTP codes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,12 @@ from halfline.errors import (
     BodyTooSlow,
     EngineFailed,
     HalflineError,
+    KeyRefused,
     Loading,
     NotNow,
+    NotPermitted,
     NotRunning,
+    OverLimit,
     Overloaded,
     PromptTooLong,
     UnknownCompletion,
@@ -39,6 +43,9 @@ _KINDS: Mapping[type, _Kind] = {
     BodyTooSlow: _Kind(408, "invalid_request_error", "body_too_slow"),
     UnknownCompletion: _Kind(404, "not_found_error", "unknown_completion"),
     NotRunning: _Kind(404, "not_found_error", "not_running"),
+    KeyRefused: _Kind(401, "authentication_error", "invalid_api_key"),
+    NotPermitted: _Kind(403, "permission_error"),
+    OverLimit: _Kind(429, "rate_limit_error", "rate_limit_exceeded"),
     NotNow: _Kind(503, "unavailable_error"),
     Overloaded: _Kind(429, "rate_limit_error", "overloaded"),
     EngineFailed: _Kind(503, "unavailable_error", "engine_failed"),
@@ -79,8 +86,10 @@ def error_headers(error: Exception) -> dict[str, str]:
     """Retry-After where waiting helps. Who has not said all is not listened to any more."""
     headers: dict[str, str] = {}
     if isinstance(error, NotNow):
-        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-    if isinstance(error, BodyTooLarge | BodyTooSlow):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    if isinstance(error, KeyRefused):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, BodyTooLarge | BodyTooSlow | KeyRefused):
         headers["Connection"] = "close"
     return headers
 

@@ -40,6 +40,10 @@ class ApiOptions:
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call this server, such as `https://ide.example.com`; none by default."""
 
+    require_keys: bool = False
+    """Want an API key of everybody, also before there is one. Without this, keys are wanted as soon as one was created
+    by `halfline key create`."""
+
     grace_s: float = 5.0
     """Seconds that running requests may still take when the server is told to stop, at most a day."""
 

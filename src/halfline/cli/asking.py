@@ -14,8 +14,12 @@ from halfline.request import Document
 _TIMEOUT_S = 60.0
 
 
-def complete_there(url: str, document: Document, max_tokens: int | None, profile: str | None) -> None:
-    """Ask the server at `url`, which may end in `/v1`. Raises HalflineError, in its words if it refuses."""
+def complete_there(
+    url: str, document: Document, max_tokens: int | None, profile: str | None, key: str | None = None
+) -> None:
+    """Ask the server at `url`, which may end in `/v1`, with the API key if there is one. Raises HalflineError, in its
+    words if it refuses.
+    """
     body = {
         "prompt": document.prefix,
         "suffix": document.suffix,
@@ -24,8 +28,9 @@ def complete_there(url: str, document: Document, max_tokens: int | None, profile
         "profile": profile,
         "stream": True,
     }
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
-        with httpx.Client(base_url=_origin(url), timeout=_TIMEOUT_S) as client:
+        with httpx.Client(base_url=_origin(url), headers=headers, timeout=_TIMEOUT_S) as client:
             completion_id = _print_stream(client, body)
             print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
     except (httpx.HTTPError, httpx.InvalidURL) as error:

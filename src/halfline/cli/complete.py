@@ -42,7 +42,8 @@ def complete(
         if server is not None:
             from halfline.cli.asking import complete_there  # start-up time: a client needs no model,
 
-            complete_there(server, document, max_tokens, profile)
+            key = known.api_key.get_secret_value() if known.api_key else None
+            complete_there(server, document, max_tokens, profile, key)
         else:
             from halfline.cli.completing import complete_here  # and a model no HTTP
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 import typer
 
 from halfline.api.app import create_app
+from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.serving import Loaded
 from halfline.cli.listening import listen
@@ -16,7 +17,9 @@ from halfline.cli.start_up import settle
 from halfline.settings import Settings
 
 
-def serve_http(settings: Settings, listener: socket.socket, parts: "Future[ModelParts]") -> None:
+def serve_http(
+    settings: Settings, listener: socket.socket, parts: "Future[ModelParts]", keys: KeyRing
+) -> None:
     """Returns after SIGINT or SIGTERM. Raises HalflineError when it cannot serve, also when loading failed."""
     url = _url(settings.host, listener.getsockname()[1])
     failures: list[Exception] = []
@@ -29,11 +32,11 @@ def serve_http(settings: Settings, listener: socket.socket, parts: "Future[Model
             server.should_exit = True
             raise
         settle()
-        _greet(url, ready)
+        _greet(url, ready, wants_key=keys.required)
         return ready.loaded
 
     live = LiveRequests()
-    server = Server(create_app(load, settings.api, live), live, settings.api)
+    server = Server(create_app(load, settings.api, live, keys), live, settings.api)
     listen(listener)
     server.run(sockets=[listener])
     if failures:
@@ -44,16 +47,18 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _greet(url: str, ready: Ready) -> None:
+def _greet(url: str, ready: Ready, *, wants_key: bool) -> None:
     """What to paste into an editor, and what was decided at start."""
     model = ready.loaded.model
     infill = f"infills ({model.infill_format})" if model.infill_format else "no infill tokens"
     body = '{"prompt": "def fib(n):", "max_tokens": 32}'
+    key = "a key from `halfline key create`" if wants_key else "any key"
+    header = '-H "Authorization: Bearer $HALFLINE_API_KEY" ' if wants_key else ""
     name, served, address = (typer.style(text, bold=True) for text in ("halfline", model.name, url))
     typer.echo(
         f"{name} serves {served} at {address} (ready after {ready.load_s:.1f} s)\n"
-        f"  OpenAI base URL  {url}/v1   any model name, any key\n"
-        f"  try              curl {url}/v1/completions -d '{body}'\n"
+        f"  OpenAI base URL  {url}/v1   any model name, {key}\n"
+        f"  try              curl {url}/v1/completions {header}-d '{body}'\n"
         f"  context          {model.max_context} tokens, {infill}\n"
         f"  KV cache         {ready.kv_bytes / 2**20:.0f} MiB = {ready.kv_tokens} tokens\n"
         f"  computes with    {ready.kernels}, {ready.num_threads} threads",

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from halfline.errors import BadSettings
 
 
-def bind(host: str, port: int, *, insecure_open: bool) -> socket.socket:
+def bind(host: str, port: int, *, others_may_reach: bool) -> socket.socket:
     """A socket with that address, not yet listening: clients are refused until `listen`.
 
-    Raises BadSettings when the port is taken, the address is not ours, or others could reach it and
-    `insecure_open` does not say that this is meant.
+    Raises BadSettings when the port is taken, the address is not ours, or others could reach it and they
+    may not.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -21,10 +21,11 @@ def bind(host: str, port: int, *, insecure_open: bool) -> socket.socket:
         )[0]
     except OSError as error:
         raise BadSettings(f"host {host!r} is no address to listen on: {error.strerror}") from error
-    if not ipaddress.ip_address(address[0]).is_loopback and not insecure_open:
+    if not ipaddress.ip_address(address[0]).is_loopback and not others_may_reach:
         raise BadSettings(
-            f"others can reach {host}, and this server asks nobody for a key:"
-            " listen on 127.0.0.1, or add --insecure-open if everyone who reaches the port may use it"
+            f"others can reach {host}, and this server asks nobody for a key: create one with"
+            " `halfline key create`, listen on 127.0.0.1, or add --insecure-open if everyone who reaches the port"
+            " may use it"
         )
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import ByteSize
+from pydantic import ByteSize, SecretStr
 
 from halfline.settings import Settings, environment_name
 
@@ -54,8 +54,15 @@ def settings_page() -> str:
 
 
 def _entry(key: str, annotation: Any, default: object, meaning: str) -> str:
-    shown = "chosen at start" if default is None else f"`{_toml(default)}`"
+    shown = _shown(annotation, default)
     return f"- **`{key}`** · {_type_name(annotation)} · {shown} · `{environment_name(key)}`\n  {meaning}\n"
+
+
+def _shown(annotation: Any, default: object) -> str:
+    """A default, as it would be written or in words."""
+    if default is not None:
+        return f"`{_toml(default)}`"
+    return "none" if annotation in (SecretStr | None, Path | None) else "chosen at start"
 
 
 def _attribute_docs(options: type) -> Mapping[str, str]:
@@ -90,6 +97,7 @@ _TYPE_NAMES: Mapping[Any, str] = {
     int: "whole number",
     float: "number",
     str: "text",
+    SecretStr: "text",
     Path: "path",
     ByteSize: "size, such as `512MiB`",
 }

@@ -58,6 +58,7 @@ class Trace:
             cut_characters=self._cut_characters(),
             confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
+            tenant=self.follower.request.tenant,
         )
 
     def _of_another(self, reasons: tuple[FinishReason, ...], num_generated: int) -> Receipt:
@@ -79,6 +80,7 @@ class Trace:
             cut_characters=self._cut_characters(),
             confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
+            tenant=self.follower.request.tenant,
         )
 
     def _cut_characters(self) -> dict[str, int]:

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from halfline.api.app import create_app
 from halfline.api.chat_template import ChatTemplate
+from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, ServedModel
@@ -150,6 +151,7 @@ class FakePipeline:
             tier=self.tier,
             num_known_tokens=0 if self.tier == "miss" else 2,
             num_unshown_tokens=1,
+            tenant=request.tenant,
         )
 
 
@@ -186,7 +188,9 @@ def on_stage() -> Callable[..., object]:
 
     @asynccontextmanager
     async def stage(
-        options: ApiOptions | None = None, load: Callable[[], Loaded] | None = None
+        options: ApiOptions | None = None,
+        load: Callable[[], Loaded] | None = None,
+        keys: KeyRing | None = None,
     ) -> AsyncIterator[Stage]:
         pipeline, live = FakePipeline(), LiveRequests()
 
@@ -211,7 +215,7 @@ def on_stage() -> Callable[..., object]:
                 close=close,
             )
 
-        app = create_app(load or load_fake, options or ApiOptions(), live)
+        app = create_app(load or load_fake, options or ApiOptions(), live, keys)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://halfline") as client:
             scene = Stage(pipeline, app, client, live)

@@ -1,9 +1,10 @@
-"""`halfline complete --server`: which address is asked."""
+"""`halfline complete --server`: which address is asked, and with which key."""
 
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -24,6 +25,7 @@ class Answering(BaseHTTPRequestHandler):
     """A server that knows the two routes and nothing else."""
 
     protocol_version = "HTTP/1.0"
+    keys: ClassVar[list[str | None]] = []
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
@@ -34,6 +36,7 @@ class Answering(BaseHTTPRequestHandler):
         self._answer("/v1/completions/cmpl-1/why", json.dumps(dict.fromkeys(COSTS, 1)))
 
     def _answer(self, path: str, body: str) -> None:
+        self.keys.append(self.headers["authorization"])
         self.send_response(200 if self.path == path else 404)
         self.end_headers()
         self.wfile.write(body.encode())
@@ -54,5 +57,15 @@ def origin() -> Iterator[str]:
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/"])
 def test_the_base_url_of_the_greeting_is_as_good_as_the_address(origin: str, ending: str, capsys) -> None:
-    complete_there(origin + ending, Document("a", "b", None), 4)
+    complete_there(origin + ending, Document("a", "b", None), 4, None)
     assert capsys.readouterr().out == "x"
+
+
+@pytest.mark.parametrize(("key", "sent"), [(None, None), ("hl_1", "Bearer hl_1")])
+def test_both_requests_of_a_completion_carry_the_key(
+    origin: str, capsys, key: str | None, sent: str | None
+) -> None:
+    Answering.keys.clear()
+    complete_there(origin, Document("a", "b", None), 4, None, key)
+    assert capsys.readouterr().out == "x"
+    assert Answering.keys == [sent, sent]

@@ -178,7 +178,7 @@ def test_no_number_may_be_infinite_or_none_wherever_it_is_written(
         with pytest.raises(BadSettings, match=f"{key} is .* finite number"):
             load_settings({})
     else:
-        assert isinstance(_default(key), str | bool | tuple | dict | Path)
+        assert isinstance(_default(key), str | bool | tuple | dict | Path) or key in ("api_key",)
 
 
 def _default(key: str) -> object:
@@ -212,3 +212,16 @@ def test_settings_cannot_be_changed() -> None:
     settings = load_settings({})
     with pytest.raises(ValueError, match="frozen"):
         settings.port = 1
+
+
+def test_the_key_to_send_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HALFLINE_API_KEY", "hl_secret")
+    known = load_settings({})
+    assert known.api_key is not None and known.api_key.get_secret_value() == "hl_secret"
+    assert "hl_secret" not in f"{known!r} {known.api_key} {known.model_dump_json()}"
+    monkeypatch.delenv("HALFLINE_API_KEY")
+    file = tmp_path / "settings.toml"
+    file.write_text('api_key = ["hl_secret"]')
+    with pytest.raises(BadSettings) as refused:
+        load_settings({}, file)
+    assert "hl_secret" not in str(refused.value)
