@@ -29,7 +29,7 @@ native: .venv/installed
 
 # The portable kernels on arm64, emulated, must print the checksums they print here.
 # Needs g++-aarch64-linux-gnu and qemu-user-static.
-KERNELS_TEST := tests/native/kernels_test.cpp $(addprefix src/halfline/native/csrc/,attention_plan.cpp engine.cpp kv_writes.cpp pack.cpp team.cpp kernels/isa_portable.cpp)
+KERNELS_TEST := tests/native/kernels_test.cpp $(addprefix src/halfline/native/csrc/,attention_plan.cpp engine.cpp isa.cpp kv_writes.cpp pack.cpp team.cpp kernels/isa_portable.cpp)
 KERNELS_FLAGS := -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-trapping-math -Isrc/halfline/native/csrc -pthread -static
 native-arm64:
 	mkdir -p build/arm64
@@ -39,13 +39,14 @@ native-arm64:
 	qemu-aarch64-static build/arm64/there > build/arm64/there.txt
 	diff build/arm64/here.txt build/arm64/there.txt
 
-# The kernels, the thread team and the engine without Python, under the compiler's sanitizers. Races do not depend on the
+# The kernels, the thread team and the engine without Python, under the compiler's sanitizers. What tile instructions
+# read and write they cannot see; results are compared all the same. Races do not depend on the
 # instruction path, so the thread sanitizer gets the portable one alone.
 CSRC := src/halfline/native/csrc
-SANITIZED := attention_plan engine kv_writes pack team isa_portable sanitize_test
+SANITIZED := attention_plan engine isa kv_writes pack team isa_portable sanitize_test
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
-ADDRESSED := $(SANITIZED) isa_avx2 isa_avx512vnni
-X86 := -DHALFLINE_X86
+ADDRESSED := $(SANITIZED) isa_avx2 isa_avx512vnni isa_amx
+X86 := -DHALFLINE_X86 -DHALFLINE_AMX
 else
 ADDRESSED := $(SANITIZED)
 endif
@@ -67,7 +68,7 @@ build/sanitize/thread/%.o: %.cpp $(wildcard $(CSRC)/*.hpp $(CSRC)/kernels/*.hpp)
 	@mkdir -p $(@D)
 	$(CXX) $(SANITIZE_FLAGS) -fsanitize=thread -c $< -o $@
 build/sanitize/address/isa_avx2.o: ISA := -mavx2 -mfma -mf16c
-build/sanitize/address/isa_avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -w
+build/sanitize/address/isa_avx512vnni.o build/sanitize/address/isa_amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -w
 
 # Only the base install: a user who serves needs neither torch nor a test runner.
 serve: .venv/installed

@@ -16,7 +16,7 @@ def pytest_report_header() -> str:
     return f"instruction paths of this machine: {', '.join(available_isas())}"
 
 
-@pytest.fixture(params=["avx512vnni", "avx2", "portable"])
+@pytest.fixture(params=["amx", "avx512vnni", "avx2", "portable"])
 def isa(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if name not in available_isas():

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine.hpp"
+#include "isa.hpp"
 #include "pack.hpp"
 
 using namespace halfline;
@@ -66,19 +67,6 @@ class Exact {
   std::size_t count_;
   T* data_;
 };
-
-std::vector<const Kernels*> paths() {
-  std::vector<const Kernels*> found{&portable_kernels()};
-#ifdef HALFLINE_X86
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2_kernels());
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni")) {
-    found.push_back(&avx512vnni_kernels());
-  }
-#endif
-  return found;
-}
 
 // ---- Linears --------------------------------------------------------------------------------------------------
 
@@ -513,27 +501,22 @@ void check_engine(Format format, KvFormat kv_format, Isa isa) {
 int main(int count, char** words) {
   const bool quick = count > 1 && std::string(words[1]) == "quick";
   if (!quick) {
-    for (const Kernels* kernels : paths()) {
+    for (const Isa isa : usable_isas()) {
+      const Kernels& kernels = kernels_of(isa);
       for (const Format format : kFormats) {
-        for (int rows = 1; rows <= 2 * kernels->tile_rows + 1; ++rows) check_linear(*kernels, format, rows);
-        check_linear(*kernels, format, 40);
+        for (int rows = 1; rows <= 2 * kernels.tile_rows + 1; ++rows) check_linear(kernels, format, rows);
+        check_linear(kernels, format, 40);
       }
-      for (int i = 0; i < 40; ++i) check_rows(*kernels);
-      for (int i = 0; i < 60; ++i) check_attention(*kernels, i % 2 ? KvFormat::f16 : KvFormat::int8);
-      std::printf("%s: linears, rows and attention\n", kernels->name);
+      for (int i = 0; i < 40; ++i) check_rows(kernels);
+      for (int i = 0; i < 60; ++i) check_attention(kernels, i % 2 ? KvFormat::f16 : KvFormat::int8);
+      std::printf("%s: linears, rows and attention\n", kernels.name);
     }
   }
   for (const int size : {1, 2, 3}) check_team(size, 4000);
   std::printf("team: %d fork-joins of 1, 2 and 3 threads\n", 3 * 4000);
   for (const Format format : {Format::F32, Format::Q4_1, Format::Q8_0}) {
     for (const KvFormat kv_format : {KvFormat::f16, KvFormat::int8}) {
-      check_engine(format, kv_format, Isa::portable);
-#ifdef HALFLINE_X86
-      for (const Kernels* kernels : paths()) {
-        if (std::string(kernels->name) == "avx2") check_engine(format, kv_format, Isa::avx2);
-        if (std::string(kernels->name) == "avx512vnni") check_engine(format, kv_format, Isa::avx512vnni);
-      }
-#endif
+      for (const Isa isa : usable_isas()) check_engine(format, kv_format, isa);
     }
   }
   std::printf("engine: two threads, whole, in chunks, in company, stopped\n");

@@ -25,7 +25,7 @@ _NO_WINDOW = 2**31 - 1
 
 
 def available_isas() -> list[str]:
-    """Instruction paths this machine can run, best first: `avx512vnni`, `avx2`, `portable`."""
+    """Instruction paths this machine can run, best first: `amx`, `avx512vnni`, `avx2`, `portable`."""
     return list(_native.available_isas())
 
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "engine.hpp"
+#include "isa.hpp"
 #include "limits.hpp"
 #include "pack.hpp"
 
@@ -23,27 +24,10 @@ using Doubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ByteTable = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using WritableBytes = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// Instruction paths this machine can run, best first.
 std::vector<std::string> available_isas() {
   std::vector<std::string> names;
-#ifdef HALFLINE_X86
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vnni")) {
-    names.emplace_back("avx512vnni");
-  }
-  if (avx2) names.emplace_back("avx2");
-#endif
-  names.emplace_back("portable");
+  for (const Isa isa : usable_isas()) names.emplace_back(kernels_of(isa).name);
   return names;
-}
-
-Isa isa_named(const std::string& name) {
-  if (name == "avx512vnni") return Isa::avx512vnni;
-  if (name == "avx2") return Isa::avx2;
-  return Isa::portable;
 }
 
 bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_places, Int32Table block_tables,

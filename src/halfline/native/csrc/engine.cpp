@@ -28,16 +28,6 @@ int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
 }  // namespace
 
-const Kernels& kernels_of(Isa isa) {
-  switch (isa) {
-#ifdef HALFLINE_X86
-    case Isa::avx2: return avx2_kernels();
-    case Isa::avx512vnni: return avx512vnni_kernels();
-#endif
-    default: return portable_kernels();
-  }
-}
-
 std::size_t quant_rows_bytes(int rows, int cols) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols / kBlockValues) * (kBlockValues + 16);
 }

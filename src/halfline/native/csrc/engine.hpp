@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attention_plan.hpp"
+#include "isa.hpp"
 #include "kernels.hpp"
 #include "kv_writes.hpp"
 #include "memory.hpp"
@@ -19,8 +20,6 @@
 #include "team.hpp"
 
 namespace halfline {
-
-const Kernels& kernels_of(Isa isa);
 
 // Room for rows of quantised activations, and the same room cut into its parts.
 std::size_t quant_rows_bytes(int rows, int cols);

@@ -163,11 +163,14 @@ struct Kernels {
   void (*top)(const float* logits, int n, int count, std::int32_t* ids, float* largest, double* log_total);
 };
 
-enum class Isa { portable, avx2, avx512vnni };
+enum class Isa { portable, avx2, avx512vnni, amx };
+
+// Where the matrix unit leaves its results.
+constexpr int kMatrixRingBytes = 4096;
 
 // Bytes of scratch one worker needs for linears with at most this many columns.
 constexpr std::int64_t linear_scratch_bytes(int max_cols) {
-  return std::int64_t{2} * (max_cols / kBlockValues + 1) * (512 + 2 * 64);
+  return kMatrixRingBytes + std::int64_t{2} * (max_cols / kBlockValues + 1) * (512 + 2 * 64);
 }
 
 // An attention tile has at most max(kTileQueries, group_size) query vectors.
@@ -184,6 +187,9 @@ const Kernels& portable_kernels();
 #ifdef HALFLINE_X86
 const Kernels& avx2_kernels();
 const Kernels& avx512vnni_kernels();
+#endif
+#ifdef HALFLINE_AMX
+const Kernels& amx_kernels();
 #endif
 
 }  // namespace halfline

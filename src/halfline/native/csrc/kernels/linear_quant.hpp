@@ -1,5 +1,5 @@
 // Linears with quantised weights: y[row] = sum over blocks b, in order, of
-//     acc = fma(scale_w * scale_a, integer dot, acc)       twice for formats with a scale per half block
+//     acc = fma(scale_a, scale_w * integer dot, acc)       twice for formats with a scale per half block
 //     acc = fma(min_w, scale_a * sum of quants, acc)       for formats with a minimum
 // Every lane is one output row, so neither the vector width nor the number of rows changes the order.
 #pragma once
@@ -42,11 +42,11 @@ inline QuantBlock quantise_block(Vec low, Vec high) {
 }
 
 // block_of(low, high) is what one block of x is to be kept as.
-template <class F>
+template <int TileRows, class F>
 inline void quantise_with(const float* x, int n, int row, int num_rows, const QuantRows& output, F&& block_of) {
   const int blocks = n / kBlockValues;
-  const int first_row = row - row % kTileRows;
-  const int height = num_rows - first_row < kTileRows ? num_rows - first_row : kTileRows;
+  const int first_row = row - row % TileRows;
+  const int height = num_rows - first_row < TileRows ? num_rows - first_row : TileRows;
   for (int block = 0; block < blocks; ++block) {
     const QuantBlock kept =
         block_of(Vec::load(x + block * kBlockValues), Vec::load(x + block * kBlockValues + 16));
@@ -63,12 +63,14 @@ inline void quantise_with(const float* x, int n, int row, int num_rows, const Qu
   }
 }
 
+template <int TileRows>
 inline void quantise_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
-  quantise_with(x, n, row, num_rows, output, quantise_block);
+  quantise_with<TileRows>(x, n, row, num_rows, output, quantise_block);
 }
 
+template <int TileRows>
 inline void quantise_rest_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
-  quantise_with(x, n, row, num_rows, output, [](Vec low, Vec high) {
+  quantise_with<TileRows>(x, n, row, num_rows, output, [](Vec low, Vec high) {
     const QuantBlock kept = quantise_block(low, high);
     const Vec scale = Vec::set(kept.scale);
     return quantise_block(fnma(scale, kept.first, low), fnma(scale, kept.second, high));
@@ -189,10 +191,10 @@ inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, V
       }
 #pragma GCC unroll 4
       for (int p = 0; p < Panels; ++p) {
-        const Vec scale = scale_of(p);
+        const WholeScale scale(scale_of(p));
 #pragma GCC unroll 8
         for (int t = 0; t < Rows; ++t) {
-          sums[p][t] = fma(scale * Vec::set(scales[t]), dots[p][t].finish(), sums[p][t]);
+          sums[p][t] = fma(Vec::set(scales[t]), dots[p][t].times(scale), sums[p][t]);
         }
       }
     };

@@ -140,6 +140,11 @@ inline __m256i broadcast_four(const std::int8_t* four) {
   return _mm256_set1_epi32(word);
 }
 
+struct WholeScale {
+  Vec scale;
+  explicit WholeScale(Vec x) : scale(x) {}
+};
+
 // Nibbles: a block fits in int16 lanes, since 16 products of at most 15 * 127 stay below 32,768.
 template <class Format, bool Nibbles = Format::nibbles>
 struct Dot {
@@ -156,7 +161,7 @@ struct Dot {
     a = _mm256_add_epi16(a, _mm256_maddubs_epi16(weights.a, x));
     b = _mm256_add_epi16(b, _mm256_maddubs_epi16(weights.b, x));
   }
-  Vec finish() const {
+  Vec times(const WholeScale& by) const {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i low = _mm256_madd_epi16(a, ones), high = _mm256_madd_epi16(b, ones);
     if constexpr (Format::zero_shift != 0) {
@@ -164,7 +169,7 @@ struct Dot {
       low = _mm256_add_epi32(low, zero);
       high = _mm256_add_epi32(high, zero);
     }
-    return {_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)};
+    return by.scale * Vec{_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)};
   }
 };
 
@@ -196,7 +201,7 @@ struct Dot<Format, false> {
     a = _mm256_add_epi32(a, products(weights.a, x));
     b = _mm256_add_epi32(b, products(weights.b, x));
   }
-  Vec finish() const { return {_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b)}; }
+  Vec times(const WholeScale& by) const { return by.scale * Vec{_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b)}; }
 };
 
 }  // namespace

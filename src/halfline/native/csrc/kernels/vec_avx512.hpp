@@ -89,15 +89,26 @@ struct Bytes {
   Bytes high_nibbles() const { return {_mm512_and_si512(_mm512_srli_epi16(v, 4), _mm512_set1_epi8(15))}; }
 };
 
+// A sum of integers that starts at kWholeBits is, read as a float, kWhole more than the sum: no conversion. Then
+// scale * sum = fma(scale, float, scale * -kWhole), rounded once, as long as |sum| < 2^22 and the last product is exact.
+// It is: block scales have at most 19 significant bits (fp16 times a byte), kWhole has 2.
+constexpr std::int32_t kWholeBits = 0x4b400000;
+constexpr float kWhole = 12582912.0f;   // 1.5 * 2^23
+
+struct WholeScale {
+  Vec scale, rest;
+  explicit WholeScale(Vec x) : scale(x), rest(x * Vec::set(-kWhole)) {}
+  Vec times(__m512i whole) const { return fma(scale, {_mm512_castsi512_ps(whole)}, rest); }
+};
+
 template <class Format>
 struct Dot {
   __m512i v;
 
   void start(std::int32_t negated_sum) {
-    if constexpr (Format::zero_shift == 0) {
-      v = _mm512_setzero_si512();
-    } else {
-      v = _mm512_slli_epi32(_mm512_set1_epi32(negated_sum), Format::zero_shift);
+    v = _mm512_set1_epi32(kWholeBits);
+    if constexpr (Format::zero_shift != 0) {
+      v = _mm512_add_epi32(v, _mm512_slli_epi32(_mm512_set1_epi32(negated_sum), Format::zero_shift));
     }
   }
   void add(const Bytes& weights, const std::int8_t* four) {
@@ -105,7 +116,7 @@ struct Dot {
     std::memcpy(&word, four, 4);
     v = _mm512_dpbusd_epi32(v, weights.v, _mm512_set1_epi32(word));
   }
-  Vec finish() const { return {_mm512_cvtepi32_ps(v)}; }
+  Vec times(const WholeScale& by) const { return by.times(v); }
 };
 
 }  // namespace

@@ -188,6 +188,12 @@ struct Bytes {
   }
 };
 
+// What integers are multiplied with; a path may keep more beside the scale.
+struct WholeScale {
+  Vec scale;
+  explicit WholeScale(Vec x) : scale(x) {}
+};
+
 // Exact integer dot products of 16 rows with one activation row, over one block or half of one.
 template <class Format>
 struct Dot {
@@ -206,8 +212,9 @@ struct Dot {
       lane[i] += row[0] * four[0] + row[1] * four[1] + row[2] * four[2] + row[3] * four[3];
     }
   }
-  Vec finish() const {
-    return Vec::lanes([&](int i) { return static_cast<float>(lane[i]); });
+  // scale * dot, rounded once.
+  Vec times(const WholeScale& by) const {
+    return by.scale * Vec::lanes([&](int i) { return static_cast<float>(lane[i]); });
   }
 };
 

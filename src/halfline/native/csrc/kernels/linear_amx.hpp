@@ -1,0 +1,192 @@
+// Linears with quantised weights on the matrix unit (AMX), bitwise as linear_quant.hpp defines them.
+//
+// One product of the unit is 16 rows of activations times one panel over one block of 32: the same exact integers as
+// Dot's. They go through memory, which is the only way out of a tile, and are scaled and summed as everywhere else.
+// What bounds this, measured on a Sapphire Rapids: a product keeps the unit busy for 16 cycles, storing its tile takes
+// 16 more that overlap with the next product if they are of different tiles; and as long as tiles are in use, floats
+// get one of the two vector ports, so that 16 rows take 2 x 16 cycles, 3 x 16 with minima. Integer additions still get
+// the other port: that is why the conversion to floats is one (see WholeScale).
+#pragma once
+
+#include <immintrin.h>
+
+#include "../kernels.hpp"
+#include "counts.hpp"
+#include "linear_quant.hpp"
+
+namespace halfline {
+namespace {
+
+constexpr int kMatrixRows = 16;      // rows of a tile register
+constexpr int kResultTiles = 4;      // products under way; tile registers 0..3
+constexpr int kRing = 4;             // results in memory, of 16 x 16 sums
+constexpr int kStoreLag = 3;         // a product is stored this many products later, when it is done,
+constexpr int kScaleLag = 5;         // and scaled yet later, when the store has reached the cache
+static_assert(kStoreLag < kResultTiles && kScaleLag - kStoreLag < kRing);
+
+// ---- The instructions -----------------------------------------------------------------------------------------
+// Written as such: the compiler's own functions neither say which memory they touch nor need to exist.
+
+// Shapes of the eight tile registers, as LDTILECFG reads them.
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  void set(int tile, int num_rows, int bytes) {
+    rows[tile] = static_cast<std::uint8_t>(num_rows);
+    row_bytes[tile] = static_cast<std::uint16_t>(bytes);
+  }
+  void load() const { asm volatile("ldtilecfg %0" : : "m"(*this)); }
+  static void release() { asm volatile("tilerelease"); }
+};
+
+constexpr int kActivationTile = 4, kWeightTile = 5;
+
+// Result tile `Slot` = activations [rows, bytes] x weights [bytes / 4][16][4].
+template <int Slot>
+inline void multiply_tile(const std::int8_t* activations, const std::uint8_t* weights) {
+  asm volatile(
+      "tilezero %%tmm%c[result]\n\t"
+      "tileloadd (%[activations],%[apart],1), %%tmm%c[a]\n\t"
+      "tileloadd (%[weights],%[vector],1), %%tmm%c[b]\n\t"
+      "tdpbssd %%tmm%c[b], %%tmm%c[a], %%tmm%c[result]"
+      :
+      : [result] "i"(Slot), [a] "i"(kActivationTile), [b] "i"(kWeightTile), [activations] "r"(activations),
+        [apart] "r"(std::int64_t{kBlockValues}), [weights] "r"(weights), [vector] "r"(std::int64_t{64})
+      : "memory");
+}
+
+template <int Slot>
+inline void store_tile(std::int32_t* sums) {
+  asm volatile("tilestored %%tmm%c[result], (%[sums],%[apart],1)"
+               :
+               : [result] "i"(Slot), [sums] "r"(sums), [apart] "r"(std::int64_t{64})
+               : "memory");
+}
+
+// Tiles of `rows` activations. A block with a scale per half is two products of 16.
+template <class Format>
+inline void shape_tiles(int rows) {
+  constexpr int values = Format::halves ? kBlockValues / 2 : kBlockValues;
+  TileShapes shapes;
+  for (int slot = 0; slot < kResultTiles; ++slot) shapes.set(slot, rows, 64);
+  shapes.set(kActivationTile, rows, values);
+  shapes.set(kWeightTile, values / 4, 64);
+  shapes.load();
+}
+
+// ---- Weights --------------------------------------------------------------------------------------------------
+
+// One panel, unpacked: true integers (no zero point) and scales, both as linear_quant.hpp lays them out.
+struct MatrixPanel {
+  const std::uint8_t* quants;   // [block][8 vectors of 64]
+  const float* scales;          // [block][scale, second]
+};
+
+template <class Format>
+inline MatrixPanel unpack_signed(const PackedPanel<Format>& panel, int blocks, std::uint8_t* scratch) {
+  float* scales = reinterpret_cast<float*>(scratch + blocks * 512);
+  const __m512i zero = _mm512_set1_epi8(static_cast<char>(Format::zero_shift ? 1 << Format::zero_shift : 0));
+  for (int block = 0; block < blocks; ++block) {
+    panel.prefetch(block);
+    for (int g = 0; g < 8; ++g) {
+      _mm512_store_si512(scratch + block * 512 + g * 64, _mm512_sub_epi8(panel.vector(block, g).v, zero));
+    }
+    const BlockScales scale = panel.scale(block);
+    scale.scale.store(scales + block * 32);
+    scale.second.store(scales + block * 32 + 16);
+  }
+  return {scratch, scales};
+}
+
+// ---- The product ----------------------------------------------------------------------------------------------
+
+// sums[t] are the panel's 16 rows for activation row t. `ring` holds kRing results.
+template <class Format, int Rows>
+inline void matrix_tile(const MatrixPanel& panel, const QuantTile& tile, int blocks, std::int32_t* ring,
+                        Vec (&sums)[Rows]) {
+  constexpr int parts = Format::halves ? 2 : 1;
+  constexpr int values = kBlockValues / parts;
+  const int products = blocks * parts;
+#pragma GCC unroll 16
+  for (int t = 0; t < Rows; ++t) sums[t] = Vec::zero();
+  const auto result = [&](int product) { return ring + product % kRing * (kMatrixRows * kPanelRows); };
+
+  for (int step = 0; step < products + kScaleLag; ++step) {
+    const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
+      constexpr int number = decltype(slot)::value;
+      if (step < products) {
+        multiply_tile<number>(tile.quants + std::int64_t{step / parts} * Rows * kBlockValues + step % parts * values,
+                              panel.quants + step * (512 / parts));
+      }
+      const int done = step - kStoreLag;
+      if (done >= 0 && done < products) store_tile<(number + kResultTiles - kStoreLag) % kResultTiles>(result(done));
+    };
+    switch (step % kResultTiles) {
+      case 0: move_tiles(Count<0>{}); break;
+      case 1: move_tiles(Count<1>{}); break;
+      case 2: move_tiles(Count<2>{}); break;
+      default: move_tiles(Count<3>{});
+    }
+
+    const int product = step - kScaleLag;
+    if (product < 0) continue;
+    const int block = product / parts;
+    const std::int32_t* whole = result(product);
+    const float* scales = tile.scales + std::int64_t{block} * Rows;
+    const float* scaled_sums = tile.scaled_sums + std::int64_t{block} * Rows;
+    const WholeScale scale(Vec::load(panel.scales + block * 32 + product % parts * 16));
+    const Vec minimum = Vec::load(panel.scales + block * 32 + 16);
+    const __m512i bits = _mm512_set1_epi32(kWholeBits);
+#pragma GCC unroll 16
+    for (int t = 0; t < Rows; ++t) {
+      const Vec scaled = scale.times(_mm512_add_epi32(_mm512_load_si512(whole + t * kPanelRows), bits));
+      sums[t] = fma(Vec::set(scales[t]), scaled, sums[t]);
+      if constexpr (Format::has_min) sums[t] = fma(minimum, Vec::set(scaled_sums[t]), sums[t]);
+    }
+  }
+}
+
+template <class Format, int Rows>
+inline void matrix_tile_out(const LinearJob& job, const MatrixPanel& unpacked, int panel, int row, int blocks,
+                            std::int32_t* ring) {
+  Vec sums[Rows];
+  matrix_tile<Format>(unpacked, tile_at(job.quant, row, blocks), blocks, ring, sums);
+#pragma GCC unroll 16
+  for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
+}
+
+template <class Format>
+void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
+  const PackedMatrix& weights = *job.weights;
+  const int blocks = weights.cols / kBlockValues;
+  const int num_rows = job.rows + job.num_refined, last_row = num_rows - num_rows % kMatrixRows;
+  auto* ring = reinterpret_cast<std::int32_t*>(scratch);
+  int shaped = 0;   // rows that the tiles have now
+  const auto shape = [&](int rows) {
+    if (rows != shaped) shape_tiles<Format>(rows);
+    shaped = rows;
+  };
+  for (int panel = begin; panel < end; ++panel) {
+    const MatrixPanel unpacked = unpack_signed(PackedPanel<Format>{weights.data + panel * weights.panel_bytes}, blocks,
+                                               scratch + kMatrixRingBytes);
+    if (last_row > 0) shape(kMatrixRows);
+    for (int row = 0; row < last_row; row += kMatrixRows) {
+      matrix_tile_out<Format, kMatrixRows>(job, unpacked, panel, row, blocks, ring);
+    }
+    if (last_row == num_rows) continue;
+    shape(num_rows - last_row);
+    with_count<kMatrixRows - 1>(num_rows - last_row, [&](auto rows) {
+      matrix_tile_out<Format, decltype(rows)::value>(job, unpacked, panel, last_row, blocks, ring);
+    });
+  }
+  // A thread without tiles in use is cheaper to put aside.
+  TileShapes::release();
+}
+static_assert(kRing * kMatrixRows * kPanelRows * sizeof(std::int32_t) <= kMatrixRingBytes);
+
+}  // namespace
+}  // namespace halfline
