@@ -13,6 +13,7 @@
 #include "../kernels.hpp"
 #include "counts.hpp"
 #include "linear_quant.hpp"
+#include "tiles.hpp"
 
 namespace halfline {
 namespace {
@@ -24,58 +25,13 @@ constexpr int kStoreLag = 3;         // a product is stored this many products l
 constexpr int kScaleLag = 5;         // and scaled yet later, when the store has reached the cache
 static_assert(kStoreLag < kResultTiles && kScaleLag - kStoreLag < kRing);
 
-// ---- The instructions -----------------------------------------------------------------------------------------
-// Written as such: the compiler's own functions neither say which memory they touch nor need to exist.
-
-// Shapes of the eight tile registers, as LDTILECFG reads them.
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-
-  void set(int tile, int num_rows, int bytes) {
-    rows[tile] = static_cast<std::uint8_t>(num_rows);
-    row_bytes[tile] = static_cast<std::uint16_t>(bytes);
-  }
-  void load() const { asm volatile("ldtilecfg %0" : : "m"(*this)); }
-  static void release() { asm volatile("tilerelease"); }
-};
-
-constexpr int kActivationTile = 4, kWeightTile = 5;
-
-// Result tile `Slot` = activations [rows, bytes] x weights [bytes / 4][16][4].
+// Result `Slot` of one product.
 template <int Slot>
-inline void multiply_tile(const std::int8_t* activations, const std::uint8_t* weights) {
-  asm volatile(
-      "tilezero %%tmm%c[result]\n\t"
-      "tileloadd (%[activations],%[apart],1), %%tmm%c[a]\n\t"
-      "tileloadd (%[weights],%[vector],1), %%tmm%c[b]\n\t"
-      "tdpbssd %%tmm%c[b], %%tmm%c[a], %%tmm%c[result]"
-      :
-      : [result] "i"(Slot), [a] "i"(kActivationTile), [b] "i"(kWeightTile), [activations] "r"(activations),
-        [apart] "r"(std::int64_t{kBlockValues}), [weights] "r"(weights), [vector] "r"(std::int64_t{64})
-      : "memory");
-}
-
-template <int Slot>
-inline void store_tile(std::int32_t* sums) {
-  asm volatile("tilestored %%tmm%c[result], (%[sums],%[apart],1)"
-               :
-               : [result] "i"(Slot), [sums] "r"(sums), [apart] "r"(std::int64_t{64})
-               : "memory");
-}
-
-// Tiles of `rows` activations. A block with a scale per half is two products of 16.
-template <class Format>
-inline void shape_tiles(int rows) {
-  constexpr int values = Format::halves ? kBlockValues / 2 : kBlockValues;
-  TileShapes shapes;
-  for (int slot = 0; slot < kResultTiles; ++slot) shapes.set(slot, rows, 64);
-  shapes.set(kActivationTile, rows, values);
-  shapes.set(kWeightTile, values / 4, 64);
-  shapes.load();
+inline void multiply(const std::int8_t* activations, const std::uint8_t* weights) {
+  clear_tile<Slot>();
+  load_tile<kActivationTile>(activations, kBlockValues);
+  load_tile<kWeightTile>(weights, 64);
+  multiply_tiles<Slot>();
 }
 
 // ---- Weights --------------------------------------------------------------------------------------------------
@@ -119,8 +75,8 @@ inline void matrix_tile(const MatrixPanel& panel, const QuantTile& tile, int blo
     const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
       constexpr int number = decltype(slot)::value;
       if (step < products) {
-        multiply_tile<number>(tile.quants + std::int64_t{step / parts} * Rows * kBlockValues + step % parts * values,
-                              panel.quants + step * (512 / parts));
+        multiply<number>(tile.quants + std::int64_t{step / parts} * Rows * kBlockValues + step % parts * values,
+                         panel.quants + step * (512 / parts));
       }
       const int done = step - kStoreLag;
       if (done >= 0 && done < products) store_tile<(number + kResultTiles - kStoreLag) % kResultTiles>(result(done));
@@ -166,8 +122,9 @@ void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scrat
   const int num_rows = job.rows + job.num_refined, last_row = num_rows - num_rows % kMatrixRows;
   auto* ring = reinterpret_cast<std::int32_t*>(scratch);
   int shaped = 0;   // rows that the tiles have now
+  // A block with a scale per half is two products.
   const auto shape = [&](int rows) {
-    if (rows != shaped) shape_tiles<Format>(rows);
+    if (rows != shaped) TileShapes(rows, Format::halves ? kBlockValues / 2 : kBlockValues).load();
     shaped = rows;
   };
   for (int panel = begin; panel < end; ++panel) {
@@ -184,7 +141,7 @@ void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scrat
     });
   }
   // A thread without tiles in use is cheaper to put aside.
-  TileShapes::release();
+  release_tiles();
 }
 static_assert(kRing * kMatrixRows * kPanelRows * sizeof(std::int32_t) <= kMatrixRingBytes);
 

@@ -1,0 +1,58 @@
+// The matrix unit's instructions (AMX), written as such: the compiler's own functions do not say which memory they
+// touch. GCC 12 takes LDTILECFG to read eight bytes and drops what was written to the other 56, whereupon the first
+// use of a tile is an illegal instruction.
+#pragma once
+
+#include <cstdint>
+
+namespace halfline {
+namespace {
+
+constexpr int kActivationTile = 4, kWeightTile = 5;   // registers; 0..3 are for results
+
+// Shapes of the eight tile registers, as LDTILECFG reads them.
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  // For products of `num_rows` rows of activations, `depth` int8 values of each, with 16 rows of weights.
+  TileShapes(int num_rows, int depth) {
+    for (int result = 0; result < 4; ++result) set(result, num_rows, 64);
+    set(kActivationTile, num_rows, depth);
+    set(kWeightTile, depth / 4, 64);
+  }
+  void set(int tile, int num_rows, int bytes) {
+    rows[tile] = static_cast<std::uint8_t>(num_rows);
+    row_bytes[tile] = static_cast<std::uint16_t>(bytes);
+  }
+  void load() const { asm volatile("ldtilecfg %0" : : "m"(*this)); }
+};
+
+inline void release_tiles() { asm volatile("tilerelease"); }
+
+template <int Tile>
+inline void clear_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(Tile));
+}
+
+template <int Tile>
+inline void load_tile(const void* data, std::int64_t row_stride) {
+  asm volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(Tile), "r"(data), "r"(row_stride) : "memory");
+}
+
+template <int Tile>
+inline void store_tile(std::int32_t* data) {
+  asm volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(Tile), "r"(data), "r"(std::int64_t{64}) : "memory");
+}
+
+// Result += activations [row][depth] x weights [depth / 4][16][4].
+template <int Result>
+inline void multiply_tiles() {
+  asm volatile("tdpbssd %%tmm%c1, %%tmm%c2, %%tmm%c0" : : "i"(Result), "i"(kWeightTile), "i"(kActivationTile));
+}
+
+}  // namespace
+}  // namespace halfline
