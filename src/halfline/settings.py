@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 
 from halfline.api.options import ApiOptions
+from halfline.api.tls_options import TlsOptions
 from halfline.engine.options import EngineOptions
 from halfline.errors import BadRequest, BadSettings
 from halfline.model.kv_format import KvFormatName
@@ -84,6 +85,7 @@ class Settings(BaseSettings):
     """The key that `halfline complete` and `halfline lsp` send to the server they ask. Never shown."""
 
     api: ApiOptions = ApiOptions()
+    tls: TlsOptions = TlsOptions()
     engine: EngineOptions = EngineOptions()
     pipeline: PipelineOptions = PipelineOptions()
     warmup: WarmupOptions = WarmupOptions()

@@ -56,15 +56,19 @@ class ServerProcess:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.append(line)
-            if found := re.search(r"serves .* at (http://\S+)", line):
+            if found := re.search(r"serves .* at (https?://\S+)", line):
                 self.url = found[1]
                 self._greeted.set()
         self.process.stderr.close()
         self._greeted.set()
 
-    def wait_until_ready(self) -> "ServerProcess":
+    def wait_until_greeted(self) -> "ServerProcess":
         assert self._greeted.wait(120), "no greeting within two minutes"
         assert self.url, "".join(self.log)
+        return self
+
+    def wait_until_ready(self) -> "ServerProcess":
+        self.wait_until_greeted()
         # The greeting comes a moment before the event loop has the model.
         while httpx.get(f"{self.url}/health").status_code == 503:
             time.sleep(0.01)

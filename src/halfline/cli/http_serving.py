@@ -21,7 +21,8 @@ def serve_http(
     settings: Settings, listener: socket.socket, parts: "Future[ModelParts]", keys: KeyRing
 ) -> None:
     """Returns after SIGINT or SIGTERM. Raises HalflineError when it cannot serve, also when loading failed."""
-    url = _url(settings.host, listener.getsockname()[1])
+    scheme = "http" if settings.tls.cert is None else "https"
+    url = f"{scheme}://{_host(settings.host)}:{listener.getsockname()[1]}"
     failures: list[Exception] = []
 
     def load() -> Loaded:
@@ -36,15 +37,15 @@ def serve_http(
         return ready.loaded
 
     live = LiveRequests()
-    server = Server(create_app(load, settings.api, live, keys), live, settings.api)
+    server = Server(create_app(load, settings.api, live, keys), live, settings.api, settings.tls)
     listen(listener)
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _greet(url: str, ready: Ready, *, wants_key: bool) -> None:

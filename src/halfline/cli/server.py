@@ -11,6 +11,8 @@ from fastapi import FastAPI
 from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
 from halfline.api.request_head import protocol_with_head_timeout
+from halfline.api.tls_options import TlsOptions
+from halfline.cli.tls import uvicorn_tls
 
 # Editors keep one connection and pause for minutes; opening a new one costs a keystroke's patience.
 _KEEP_ALIVE_S = 120
@@ -25,7 +27,7 @@ class Server(uvicorn.Server):
     Then `run` returns. The second signal finds the system's own handler and ends the process at once.
     """
 
-    def __init__(self, app: FastAPI, live: LiveRequests, options: ApiOptions) -> None:
+    def __init__(self, app: FastAPI, live: LiveRequests, options: ApiOptions, tls: TlsOptions) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -37,6 +39,7 @@ class Server(uvicorn.Server):
                 ws="none",
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=round(options.grace_s) + _LAST_WORDS_S,
+                **uvicorn_tls(tls),
             )
         )
         self._live = live

@@ -6,6 +6,7 @@ from halfline.api.keys.key_file import FILE_NAME
 from halfline.api.keys.key_ring import KeyRing
 from halfline.cli.listening import bind
 from halfline.cli.model_parts import find_model, load_parts
+from halfline.cli.tls import check_tls
 from halfline.settings import Settings
 from halfline.telemetry.log import set_up_logging
 
@@ -14,6 +15,7 @@ def run_server(settings: Settings) -> None:
     """Returns after SIGINT or SIGTERM. Raises HalflineError when it cannot serve, also when loading fails."""
     set_up_logging(settings.telemetry)
     # First what fails fastest: a taken port should not wait for a download.
+    check_tls(settings.tls)
     keys = KeyRing(settings.data_dir / FILE_NAME, required=settings.api.require_keys)
     may_reach = keys.required or settings.insecure_open
     listener = bind(settings.host, settings.port, others_may_reach=may_reach)
