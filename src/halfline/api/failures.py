@@ -89,7 +89,7 @@ def error_headers(error: Exception) -> dict[str, str]:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     if isinstance(error, KeyRefused):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, BodyTooLarge | BodyTooSlow | KeyRefused):
+    if isinstance(error, BodyTooLarge | BodyTooSlow | KeyRefused | NotPermitted):
         headers["Connection"] = "close"
     return headers
 

@@ -13,7 +13,7 @@ from halfline.errors import BadSettings
 def lsp(
     server: Annotated[str, typer.Option(help="URL of the running server to ask.")] = "http://127.0.0.1:8117",
     key: Annotated[
-        str | None, typer.Option(envvar="HALFLINE_API_KEY", help="The key to ask it with, if it wants one.")
+        str | None, typer.Option(help="The key to ask it with; HALFLINE_API_KEY or `api_key` unless said.")
     ] = None,
     user: Annotated[
         str | None, typer.Option(help="Whose cursor it is; who is logged in unless said.")
@@ -26,5 +26,8 @@ def lsp(
         # An optional dependency, and a third of a second to import.
         from halfline.lsp.language_server import language_server
         from halfline.lsp.remote import RemoteServer
+        from halfline.settings import load_settings
 
-        language_server(RemoteServer(server, key, user or getpass.getuser())).start_io()
+        known = load_settings({"api_key": key}).api_key
+        sent = known.get_secret_value() if known else None
+        language_server(RemoteServer(server, sent, user or getpass.getuser())).start_io()

@@ -19,7 +19,7 @@ def test_help_lists_the_commands_without_loading_http_or_a_model() -> None:
     assert result.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["serve", "complete", "settings"])
+@pytest.mark.parametrize("command", ["serve", "complete", "key", "settings"])
 def test_every_command_explains_itself(command: str) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "halfline", command, "--help"], capture_output=True, text=True, check=False
