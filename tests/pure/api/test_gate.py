@@ -5,13 +5,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
 
+from halfline.api.failures import failure_response
+from halfline.api.gate import Gate
 from halfline.api.keys.key import new_key
 from halfline.api.keys.key_file import FILE_NAME, add_key
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.options import ApiOptions
-
-pytestmark = pytest.mark.anyio
 
 OPENAI = {"prompt": "def f", "max_tokens": 3}
 
@@ -32,6 +35,7 @@ def bearer(sent: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("header", ["Authorization", "x-api-key", "api-key"])
+@pytest.mark.anyio
 async def test_a_key_is_read_from_wherever_clients_put_it(on_stage, tmp_path: Path, header: str) -> None:
     sent = made(tmp_path)
     value = f"bearer {sent}" if header == "Authorization" else sent
@@ -44,6 +48,7 @@ async def test_a_key_is_read_from_wherever_clients_put_it(on_stage, tmp_path: Pa
 
 
 @pytest.mark.parametrize("authorization", ["Bearer ", "Bearer", "Bearer anything", "Basic eDp5", ""])
+@pytest.mark.anyio
 async def test_where_there_are_no_keys_any_and_none_will_do(on_stage, authorization: str) -> None:
     async with on_stage() as stage:
         headers = {"Authorization": authorization}
@@ -52,6 +57,7 @@ async def test_where_there_are_no_keys_any_and_none_will_do(on_stage, authorizat
 
 
 @pytest.mark.parametrize("authorization", ["Bearer ", "Bearer", "Bearer sk-1", "Basic eDp5", ""])
+@pytest.mark.anyio
 async def test_where_there_are_keys_nothing_else_will_do(
     on_stage, tmp_path: Path, authorization: str
 ) -> None:
@@ -64,12 +70,14 @@ async def test_where_there_are_keys_nothing_else_will_do(
         assert stage.pipeline.requests == []
 
 
+@pytest.mark.anyio
 async def test_required_keys_are_required_before_there_is_one(on_stage) -> None:
     async with on_stage(ApiOptions(require_keys=True)) as stage:
         assert (await stage.complete(**OPENAI)).status_code == 401
         assert (await stage.client.get("/health")).status_code == 200
 
 
+@pytest.mark.anyio
 async def test_every_route_but_health_wants_a_key(on_stage, tmp_path: Path) -> None:
     made(tmp_path)
     async with on_stage(keys=ring(tmp_path)) as stage:
@@ -100,6 +108,7 @@ async def test_every_route_but_health_wants_a_key(on_stage, tmp_path: Path) -> N
         ("/api/embed", None),
     ],
 )
+@pytest.mark.anyio
 async def test_a_refusal_has_the_shape_of_the_route_s_other_errors(
     on_stage, tmp_path: Path, path: str, error: dict[str, object] | None
 ) -> None:
@@ -115,6 +124,7 @@ async def test_a_refusal_has_the_shape_of_the_route_s_other_errors(
         assert told == error
 
 
+@pytest.mark.anyio
 async def test_metrics_are_for_admins_who_may_do_all_the_rest_too(on_stage, tmp_path: Path) -> None:
     completes, admin = made(tmp_path), made(tmp_path, scope="admin")
     async with on_stage(keys=ring(tmp_path)) as stage:
@@ -129,6 +139,7 @@ async def test_metrics_are_for_admins_who_may_do_all_the_rest_too(on_stage, tmp_
 @pytest.mark.parametrize(
     ("host", "status"), [("127.0.0.1", 200), ("::1", 200), ("192.0.2.7", 403), ("a proxy's word", 403)]
 )
+@pytest.mark.anyio
 async def test_without_keys_metrics_are_told_on_this_machine_only(on_stage, host: str, status: int) -> None:
     async with on_stage() as stage:
         transport = httpx.ASGITransport(stage.app, client=(host, 1))
@@ -137,6 +148,7 @@ async def test_without_keys_metrics_are_told_on_this_machine_only(on_stage, host
             assert (await client.get("/v1/models")).status_code == 200
 
 
+@pytest.mark.anyio
 async def test_who_asks_too_often_is_told_when_to_come_back_and_may_still_cancel(
     on_stage, tmp_path: Path
 ) -> None:
@@ -154,6 +166,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back_and_may_still_cancel
 
 
 @pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.anyio
 async def test_a_place_is_taken_until_the_answer_has_ended(on_stage, tmp_path: Path, stream: bool) -> None:
     sent = made(tmp_path, at_once=1)
     async with on_stage(keys=ring(tmp_path)) as stage:
@@ -174,6 +187,7 @@ async def test_a_place_is_taken_until_the_answer_has_ended(on_stage, tmp_path: P
         assert (await ask()).status_code == 200
 
 
+@pytest.mark.anyio
 async def test_a_place_is_free_again_when_the_answer_fails(on_stage, tmp_path: Path) -> None:
     sent = made(tmp_path, at_once=1)
     async with on_stage(keys=ring(tmp_path)) as stage:
@@ -186,6 +200,7 @@ async def test_a_place_is_free_again_when_the_answer_fails(on_stage, tmp_path: P
             assert reply.status_code == 500
 
 
+@pytest.mark.anyio
 async def test_requests_of_every_dialect_are_their_key_s_tenant_s(on_stage, tmp_path: Path) -> None:
     sent = made(tmp_path, tenant="team")
     bodies = {
@@ -213,6 +228,7 @@ async def test_requests_of_every_dialect_are_their_key_s_tenant_s(on_stage, tmp_
     assert [request.tenant for request in stage.pipeline.requests] == ["team"] * (len(bodies) + 1)
 
 
+@pytest.mark.anyio
 async def test_a_receipt_is_shown_to_its_own_tenant_only(on_stage, tmp_path: Path) -> None:
     ann, ann_too, bob = made(tmp_path, tenant="a"), made(tmp_path, tenant="a"), made(tmp_path, tenant="b")
     async with on_stage(keys=ring(tmp_path)) as stage:
@@ -228,6 +244,7 @@ async def test_a_receipt_is_shown_to_its_own_tenant_only(on_stage, tmp_path: Pat
     assert others.json()["error"]["code"] == unknown.json()["error"]["code"]
 
 
+@pytest.mark.anyio
 async def test_nobody_cancels_another_tenant_s_request_by_either_of_its_names(
     on_stage, tmp_path: Path
 ) -> None:
@@ -249,6 +266,7 @@ async def test_nobody_cancels_another_tenant_s_request_by_either_of_its_names(
         await running
 
 
+@pytest.mark.anyio
 async def test_what_became_of_answers_is_told_to_their_own_tenant(on_stage, tmp_path: Path) -> None:
     ann, bob = made(tmp_path), made(tmp_path)
     async with on_stage(keys=ring(tmp_path)) as stage:
@@ -259,3 +277,30 @@ async def test_what_became_of_answers_is_told_to_their_own_tenant(on_stage, tmp_
             for sent in (ann, bob)
         ]
     assert told == [1, 0]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"authorization", b"x-api-key", b"api-key", b"x-forwarded-for", b"host"]),
+            st.binary(max_size=120) | st.from_regex(rb"Bearer hl_[0-9a-f]{12}_[0-9a-f]{64}", fullmatch=True),
+        ),
+        max_size=4,
+    ),
+    st.sampled_from(
+        ["/v1/models", "/metrics", "/infill", "/api/tags", "/health/", "/v1/completions/x/cancel"]
+    ),
+)
+def test_no_headers_but_a_key_s_open_anything(headers: list[tuple[bytes, bytes]], path: str) -> None:
+    async def never(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("it was let in")
+
+    statuses = []
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status"))
+
+    gate = Gate(never, KeyRing(None, required=True), lambda scope, error: failure_response(error))
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
+    asyncio.run(gate(scope, never, send))
+    assert statuses[0] == 401

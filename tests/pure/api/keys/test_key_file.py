@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from halfline.api.keys import key_file
 from halfline.api.keys.key import id_of, is_it, new_key
@@ -91,6 +93,22 @@ def test_a_damaged_file_is_an_error_that_names_it_and_shows_nothing_of_it(
     with pytest.raises(BadSettings, match=reason):
         add_key(path, new_key(1e9)[0])
     assert path.read_bytes() == content
+
+
+@given(st.data())
+def test_whatever_happens_to_its_bytes_the_file_never_reads_as_no_keys(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("keys") / FILE_NAME
+    add_key(path, new_key(1e9, tenant="team")[0])
+    content = bytearray(path.read_bytes())
+    start = data.draw(st.integers(0, len(content)))
+    content[start : start + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=8))
+    path.write_bytes(content)
+    try:
+        assert read_keys(path)
+    except BadSettings as refused:
+        assert str(path) in str(refused)
 
 
 def test_a_file_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
