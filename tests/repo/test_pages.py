@@ -26,6 +26,9 @@ _PLACEHOLDER = re.compile(r"\s*(?:[A-Z][A-Z _]*|TODO\b.*|TBD\b.*|FIXME\b.*|\.\.\
 _COMMAND = re.compile(r"(?:^    |`|&& )(?:\.venv/bin/)?halfline ([^`#>|&\n]+)", re.MULTILINE)
 
 
+_SOURCE = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`")
+
+
 def names(paths: list[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
@@ -44,6 +47,16 @@ def parse(arguments: list[str]) -> Any:
         assert rest and rest[0] in command.commands, f"halfline {shlex.join(arguments)}"
         command = command.commands[rest.pop(0)]
     return command.make_context(command.name, rest).params
+
+
+@pytest.mark.parametrize("page", names(GUIDES))
+def test_every_source_file_that_a_page_names_is_there(page: str) -> None:
+    missing = [
+        path
+        for path in _SOURCE.findall((ROOT / page).read_text(encoding="utf-8"))
+        if not (ROOT / path).exists() and not (ROOT / "src" / "halfline" / path).exists()
+    ]
+    assert not missing
 
 
 @pytest.mark.parametrize("page", names(PAGES))

@@ -98,5 +98,5 @@ def _draw_roofline(result: "EngineResult", path: Path, console: "Console") -> No
         draw(result, path)
     except ImportError:
         console.print(
-            "no roofline was drawn: it needs matplotlib, `pip install 'halfline[plots]'`", markup=False
+            "no roofline was drawn: it needs matplotlib, `.venv/bin/pip install -e '.[plots]'`", markup=False
         )

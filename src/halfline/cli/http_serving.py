@@ -62,6 +62,6 @@ def _greet(url: str, ready: Ready, *, wants_key: bool) -> None:
         f"  try              curl {url}/v1/completions {header}-d '{body}'\n"
         f"  context          {model.max_context} tokens, {infill}\n"
         f"  KV cache         {ready.kv_bytes / 2**20:.0f} MiB = {ready.kv_tokens} tokens\n"
-        f"  computes with    {ready.kernels}, {ready.num_threads} threads",
+        f"  computes with    {ready.kernels}, {ready.num_threads} {'thread' if ready.num_threads == 1 else 'threads'}",
         err=True,
     )

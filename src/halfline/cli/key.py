@@ -19,12 +19,15 @@ key_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API ke
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 
+_OPTIONS = {"valid_s": "expires", "per_minute": "rate", "at_once": "concurrency"}  # by what a key calls them
+
 
 @key_app.command()
 def create(
     name: Annotated[str, typer.Option(help="Whose it is; shown in the list.")] = "",
     tenant: Annotated[
-        str | None, typer.Option(help="Whose KV, answers and receipts it shares; nobody's unless said.")
+        str | None,
+        typer.Option(help="Whose KV, answers and receipts it shares; a tenant of its own unless said."),
     ] = None,
     scope: Annotated[str, typer.Option(help="complete, or admin: /metrics too.")] = "complete",
     expires: Annotated[str | None, typer.Option(help="After 90d, 12h or 30m; never unless said.")] = None,
@@ -57,9 +60,8 @@ def create(
             key, sent = new_key(time.time(), **options)  # type: ignore[arg-type]  # checked by the key
         except ValidationError as error:
             first = error.errors()[0]
-            raise BadSettings(
-                f"no key can be so: {first['loc'][0]} {first['input']!r}: {first['msg']}"
-            ) from None
+            option = _OPTIONS.get(str(first["loc"][0]), str(first["loc"][0]))
+            raise BadSettings(f"--{option} is {first['input']!r}: {first['msg']}") from None
         add_key(_file(data_dir, settings), key)
         print(sent)
         print(

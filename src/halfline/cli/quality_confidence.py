@@ -137,7 +137,7 @@ def _draw(curves: "dict[str, list[Point]]", path: Path) -> None:
         import matplotlib  # optional dependency
     except ImportError as error:
         raise BadSettings(
-            f"--plot needs the extra `plots`, pip install 'halfline[plots]': {error}"
+            f"--plot needs the extra `plots`, .venv/bin/pip install -e '.[plots]': {error}"
         ) from error
 
     matplotlib.use("Agg")

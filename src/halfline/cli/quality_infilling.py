@@ -56,7 +56,7 @@ def infilling(
             from halfline.quality.infilling import report, suites
         except ImportError as error:
             raise BadSettings(
-                f"this needs the extra `quality`, pip install 'halfline[quality]': {error}"
+                f"this needs the extra `quality`, .venv/bin/pip install -e '.[quality]': {error}"
             ) from error
         try:
             tasks = suites.load(data, suite, limit)

@@ -78,7 +78,8 @@ def _report(arguments: ReplayArguments, replayed: Replayed, name: str) -> None:
         draw(replayed, stem.with_suffix(".png"))
     except ImportError:
         Console(stderr=True).print(
-            "no pictures were drawn: they need matplotlib, `pip install 'halfline[plots]'`", markup=False
+            "no pictures were drawn: they need matplotlib, `.venv/bin/pip install -e '.[plots]'`",
+            markup=False,
         )
 
 

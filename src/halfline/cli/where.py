@@ -13,7 +13,9 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-DataDir = Annotated[Path | None, typer.Option(parser=_path, metavar="PATH", help="Where models lie.")]
+DataDir = Annotated[
+    Path | None, typer.Option(parser=_path, metavar="PATH", help="Where models and keys lie.")
+]
 
 SettingsFile = Annotated[
     Path | None, typer.Option(parser=_path, metavar="PATH", help="A TOML file, see docs/settings.md.")

@@ -52,6 +52,6 @@ def test_weights_that_differ_everywhere_have_another_even_if_size_and_time_are_e
 
 def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(WEIGHTS)
-    before = kv_scope(tmp_path, SPEC, 64)
+    before = kv_scope(tmp_path, SPEC, F16, 64)
     (tmp_path / "b.safetensors").write_bytes(b"")
-    assert kv_scope(tmp_path, SPEC, 64) != before
+    assert kv_scope(tmp_path, SPEC, F16, 64) != before

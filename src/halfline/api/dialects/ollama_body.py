@@ -4,7 +4,7 @@ A prompt is wrapped in the model's chat template unless it is raw, has a suffix,
 clients put them in and forget to say that it is raw.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,6 +19,10 @@ from halfline.api.dialects.sampling_fields import either, temperature
 from halfline.api.dialects.unserved import refuse_unserved
 from halfline.errors import PromptTooLong, UnsupportedField
 from halfline.request import CompletionRequest, Document, SamplingParams
+
+_TokenIds = Annotated[
+    list[Annotated[int, Field(ge=0, le=2**31 - 1)]], Field(max_length=1 << 20, fail_fast=True)
+]
 
 _Texts = Annotated[list[str], Field(max_length=64, fail_fast=True)]
 
@@ -61,7 +65,9 @@ class GenerateBody(_OllamaFields):
     system: str | None = None
     raw: bool | None = None
     template: str | None = Field(None, description="Not served.")
-    context: Any = Field(None, description="Ignored: what went before is to be in the prompt.")
+    context: _TokenIds | None = Field(
+        None, description="What an earlier reply gave as `context`: the conversation that this goes on with."
+    )
     images: Any = Field(None, description="Not served.")
 
 
@@ -94,6 +100,8 @@ def read_generate(body: bytes, arrival: Arrival) -> OllamaCall:
         return OllamaCall(model=model, request=None, streams=streams)
     prompt = given.prompt or ""
     document = Document(prompt, given.suffix) if given.suffix else read_infill_prompt(prompt)
+    if given.raw or document is not None:
+        _refuse(given, context=given.context)  # as in Ollama: it belongs to a conversation
     if document is not None:
         return OllamaCall(model=model, request=_editor(given, document, arrival), streams=streams)
     if given.raw:
@@ -101,7 +109,7 @@ def read_generate(body: bytes, arrival: Arrival) -> OllamaCall:
     messages: list[Message] = [{"role": "user", "content": prompt}]
     if given.system:
         messages.insert(0, {"role": "system", "content": given.system})
-    return _chat(given, messages, arrival)
+    return _chat(given, messages, arrival, tuple(given.context or ()))
 
 
 def read_ollama_chat(body: bytes, arrival: Arrival) -> OllamaCall:
@@ -113,14 +121,18 @@ def read_ollama_chat(body: bytes, arrival: Arrival) -> OllamaCall:
     return _chat(given, read_messages(given.messages), arrival)
 
 
-def _chat(given: _OllamaFields, messages: list[Message], arrival: Arrival) -> OllamaCall:
+def _chat(
+    given: _OllamaFields, messages: list[Message], arrival: Arrival, before: tuple[int, ...] = ()
+) -> OllamaCall:
+    """`before` are the tokens of what was said so far."""
     request = chat_request(messages, arrival, _params(given, arrival), max_tokens=_num_wanted(given))
     assert isinstance(request.prompt, tuple)
+    prompt_ids = (*before, *request.prompt)
     return OllamaCall(
         model=arrival.loaded.model.name,
-        request=request,
+        request=replace(request, prompt=prompt_ids),
         streams=given.stream is not False,
-        prompt_ids=request.prompt,
+        prompt_ids=prompt_ids,
     )
 
 

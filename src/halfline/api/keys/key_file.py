@@ -39,7 +39,7 @@ def read_keys(path: Path) -> Mapping[str, Key]:
             if os.fstat(file.fileno()).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise _unusable(path, "others than its owner may write it")
             content = file.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise _unusable(path, str(error.strerror)) from error

@@ -40,6 +40,12 @@ async def test_ollama_wraps_a_prompt_in_a_chat_only_where_nothing_says_otherwise
     wrapped, (chat,) = await asked(on_stage, "/api/generate", prompt="hi", system="s", stream=False)
     assert isinstance(chat.prompt, tuple) and chat.prompt.count(1) == 3
     assert wrapped.json()["context"][: len(chat.prompt)] == list(chat.prompt)
+    _, (further,) = await asked(on_stage, "/api/generate", prompt="hi", system="s", context=[7, 8])
+    assert further.prompt == (7, 8, *chat.prompt)
+    for alone in ({"raw": True}, {"suffix": "z"}):
+        refused, _ = await asked(on_stage, "/api/generate", prompt="hi", context=[7, 8], **alone)
+        assert refused.status_code == 400 and "context" in refused.json()["error"]
+    assert (await asked(on_stage, "/api/generate", prompt="hi", context="x"))[0].status_code == 400
     _, (raw,) = await asked(on_stage, "/api/generate", prompt="hi", raw=True)
     assert raw.prompt == tuple(ord(c) - 33 + 3 for c in "hi")
     _, (infill,) = await asked(on_stage, "/api/generate", prompt="a", suffix="z")
