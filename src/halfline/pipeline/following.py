@@ -1,8 +1,9 @@
 """Who follows which answer, and who leaves it early.
 
 Requests that ask the same of the same tenant, while one of them is being computed, share its answer: each is told
-everything from the first token on, and leaves without hurting the others. It is called off when the last one leaves. A
-newer request of the same identity makes the older one leave (C4).
+everything from the first token on, and leaves without hurting the others. It is called off when the last one leaves.
+What was computed was computed for the leader: one that leaves early makes who has followed longest the leader. A newer
+request of the same identity makes the older one leave (C4).
 
 Lives on the event loop. Knows neither text nor how a sequence is run.
 """
@@ -42,7 +43,7 @@ class Followers:
             if question is not None:
                 self._shared[question] = shared
         follower = Follower(request, question, shared)
-        shared.followers.add(follower)
+        shared.followers[follower] = None
         self._by_id[request.id] = follower
         if request.identity is not None:
             older = self._by_identity.get(request.identity)
@@ -65,7 +66,7 @@ class Followers:
             return
         follower.leaving = True
         if len(follower.shared.followers) > 1:
-            follower.shared.followers.discard(follower)
+            follower.shared.leave(follower)
             follower.leave_alone(reason)
         else:
             self._forget_shared(follower)
@@ -78,17 +79,18 @@ class Followers:
         if follower.leaving or follower.answers.ended:
             return False
         follower.leaving = True
-        follower.shared.followers.discard(follower)
-        follower.leave_alone(reason)
+        follower.shared.leave(follower)
         if follower.shared.followers:
+            follower.leave_alone(reason)
             return False
+        follower.leave_last(reason)
         self._forget_shared(follower)
         return True
 
     def left(self, follower: "Follower") -> None:
         """Nobody reads it any more, whether it ended or not."""
         self.end(follower, "cancelled")
-        follower.shared.followers.discard(follower)
+        follower.shared.followers.pop(follower, None)
         if not follower.shared.followers:
             self._forget_shared(follower)
         request = follower.request
@@ -104,11 +106,19 @@ class Followers:
 
 
 class _Shared:
-    def __init__(self, leader: CompletionRequest, begun: Begun) -> None:
-        self.leader = leader
+    """Begun for `first`, now computed for `leader`; `followers` in the order in which they came."""
+
+    def __init__(self, first: CompletionRequest, begun: Begun) -> None:
+        self.first = self.leader = first
         self.begun = begun
         self.answers = begun.answers
-        self.followers: set[Follower] = set()
+        self.followers: dict[Follower, None] = {}
+
+    def leave(self, follower: "Follower") -> None:
+        """Go on for the others, if there are any."""
+        self.followers.pop(follower, None)
+        if self.leader is follower.request and self.followers:
+            self.leader = next(iter(self.followers)).request
 
 
 class Follower:
@@ -119,7 +129,7 @@ class Follower:
         self.question = question
         self.shared = shared
         self.leaving = False
-        self._left: _Left | None = None  # of one that left while its answers went on
+        self._left: _Left | None = None  # of one that did not wait for its answers' end
         self._own_outcomes: dict[int, Outcome] = {}
         self._num_given: Counter[int] = Counter()  # tokens by position
 
@@ -143,15 +153,31 @@ class Follower:
         return None if leader is self.request else leader.id
 
     @property
+    def took_over(self) -> bool:
+        """Whether the answers are its own, but were begun for another, before it came."""
+        return self.coalesced_with is None and self.shared.first is not self.request
+
+    @property
     def outcomes(self) -> Mapping[int, Outcome]:
-        """By position, of the answers that have ended as far as this request goes."""
+        """By position, of the answers that have ended as far as this request goes: nothing in them will change."""
         left = self._left
         if left is None:
             return self.answers.outcomes
-        return {
-            position: Outcome(left.reason, _stats(self._num_given[position]))
-            for position in range(self.request.num_choices)
-        } | self._own_outcomes
+        if left.others_go_on:
+            ended = {
+                position: self._told(position, left.reason) for position in range(self.request.num_choices)
+            }
+        else:
+            ended = {
+                position: Outcome(left.reason, outcome.stats)
+                for position, outcome in self.answers.outcomes.items()
+            }
+        return ended | self._own_outcomes
+
+    def outcome(self, position: int) -> Outcome:
+        """Until the engine has confirmed an early end, at most one step later, only what was told is known of it."""
+        reason = "cancelled" if self._left is None else self._left.reason
+        return self.outcomes.get(position) or self._told(position, reason)
 
     async def progress(self) -> AsyncGenerator[tuple[int, Progress], None]:
         """(position, progress), the last one of each position with its outcome."""
@@ -172,18 +198,27 @@ class Follower:
                 break
         for position in range(self.request.num_choices):
             if position not in self._own_outcomes:
-                yield position, Progress(position, outcome=self.outcomes[position])
+                yield position, Progress(position, outcome=self.outcome(position))
 
     def leave_alone(self, reason: FinishReason) -> None:
-        """End for this request only, behind what has arrived."""
-        self._left = _Left(reason, len(self.answers.arrived(0)))
+        """End for this request only, behind what has arrived: nothing was computed for it."""
+        self._left = _Left(reason, len(self.answers.arrived(0)), others_go_on=True)
         self.answers.wake()
+
+    def leave_last(self, reason: FinishReason) -> None:
+        """End behind what has arrived; whatever is still computed was computed for it."""
+        self._left = _Left(reason, len(self.answers.arrived(0)), others_go_on=False)
+        self.answers.wake()
+
+    def _told(self, position: int, reason: FinishReason) -> Outcome:
+        return Outcome(reason, _stats(self._num_given[position]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
     reason: FinishReason
     num_arrived: int
+    others_go_on: bool
 
 
 def _stats(num_generated: int) -> SequenceStats:

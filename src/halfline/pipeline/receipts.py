@@ -4,7 +4,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from halfline.engine.sequence import Outcome, SequenceStats
 from halfline.pipeline.following import Follower
 from halfline.request import FinishReason, Receipt
 from halfline.sampling.reader import Piece
@@ -12,8 +11,8 @@ from halfline.sampling.reader import Piece
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a receipt is made of. A cancelled generation's last numbers arrive after its request has ended: until then a
-    receipt is written anew whenever it is asked for.
+    """What a receipt is made of. The last numbers of a generation that was cancelled, or late, arrive after its request
+    has ended: until then a receipt is written anew whenever it is asked for.
     """
 
     request_id: str
@@ -30,7 +29,7 @@ class Trace:
         return len(self.follower.outcomes) == self.num_choices
 
     def receipt(self) -> Receipt:
-        outcomes = [self.follower.outcomes.get(choice, _CANCELLED) for choice in range(self.num_choices)]
+        outcomes = [self.follower.outcome(choice) for choice in range(self.num_choices)]
         reasons: tuple[FinishReason, ...] = tuple(outcome.finish_reason for outcome in outcomes)
         num_generated = sum(outcome.stats.num_generated for outcome in outcomes)
         if self.follower.coalesced_with is not None:
@@ -38,6 +37,10 @@ class Trace:
         first = outcomes[0].stats  # admitted first: what it reused was there before the request
         begun = self.follower.begun
         num_unshown = num_generated - max(self.follower.num_given, begun.num_known)
+        decode_ms = max(outcome.stats.decode_ms for outcome in outcomes)
+        phases_ms = first.queue_ms, first.prefill_ms, decode_ms
+        if self.follower.took_over:
+            phases_ms = _last_of(phases_ms, self.total_ms)
         return Receipt(
             request_id=self.request_id,
             num_prompt_tokens=self.num_prompt_tokens,
@@ -45,9 +48,9 @@ class Trace:
             num_reused_tokens=min(first.num_reused, self.num_prompt_tokens),
             num_computed_tokens=sum(outcome.stats.num_computed for outcome in outcomes),
             num_generated_tokens=num_generated,
-            queue_ms=first.queue_ms,
-            prefill_ms=first.prefill_ms,
-            decode_ms=max(outcome.stats.decode_ms for outcome in outcomes),
+            queue_ms=phases_ms[0],
+            prefill_ms=phases_ms[1],
+            decode_ms=phases_ms[2],
             total_ms=self.total_ms,
             finish_reasons=reasons,
             drafted_tokens=_summed([outcome.stats.drafted for outcome in outcomes]),
@@ -87,11 +90,12 @@ class Trace:
         return _summed([{cut.rule: cut.num_characters for cut in each.cuts} for each in self.endings])
 
 
-# Stands in until the engine has confirmed a cancellation, at most one step later.
-_CANCELLED = Outcome(
-    "cancelled",
-    SequenceStats(num_reused=0, num_computed=0, num_generated=0, queue_ms=0.0, prefill_ms=0.0, decode_ms=0.0),
-)
+def _last_of(phases_ms: tuple[float, float, float], total_ms: float) -> tuple[float, float, float]:
+    """What of phases that follow each other falls into the last `total_ms` of them: who came later waited for that."""
+    queue_ms, prefill_ms, decode_ms = phases_ms
+    decode_ms = min(decode_ms, total_ms)
+    prefill_ms = min(prefill_ms, total_ms - decode_ms)
+    return min(queue_ms, total_ms - decode_ms - prefill_ms), prefill_ms, decode_ms
 
 
 def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -176,6 +176,49 @@ def test_at_its_deadline_an_answer_ends_with_its_last_whole_line_or_with_what_th
     run(world, main)
 
 
+@pytest.mark.parametrize("num_asked", [1, 2])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_was_computed_until_the_deadline_is_in_the_receipt_of_whoever_left_last(
+    num_asked: int, streamed: bool
+) -> None:
+    world = World(LINES, 10)
+
+    async def main() -> None:
+        async def ask(number: int) -> None:
+            asked = at_cursor(number, identity=None)
+            if streamed:
+                async for _ in world.pipeline.stream(asked):
+                    pass
+            else:
+                await world.pipeline.complete(asked)
+
+        tasks = [asyncio.create_task(ask(number)) for number in range(1, num_asked + 1)]
+        await world.executor.reached()
+        await turns()
+        world.now = 1e3  # of which what was waited for is a part
+        for (_, ring), task in zip(world.alarms.set, tasks, strict=True):
+            ring()
+            await task
+        last = f"r{num_asked}"
+        early = world.pipeline.receipt(last)
+        assert early is not None
+        assert (early.finish_reasons, early.num_generated_tokens) == (("deadline",), 10)
+        world.executor.go_on()
+        while (receipt := world.pipeline.receipt(last)) is None or receipt.num_computed_tokens == 0:
+            await asyncio.sleep(0)
+        assert (receipt.finish_reasons, receipt.coalesced_with) == (("deadline",), None)
+        assert receipt.num_computed_tokens == receipt.num_prompt_tokens + 10
+        assert (receipt.num_generated_tokens, receipt.num_unshown_tokens) == (10, 0)
+        assert receipt.prefill_ms > 0 and receipt.decode_ms > 0
+        first = world.pipeline.receipt("r1")
+        assert first is not None
+        if num_asked == 2:
+            assert (first.finish_reasons, first.coalesced_with) == (("deadline",), "r2")
+            assert (first.num_computed_tokens, first.num_generated_tokens) == (0, 10)
+
+    run(world, main)
+
+
 def test_a_raw_prompts_answer_is_all_there_is() -> None:
     world = World(LINES, 10)
 

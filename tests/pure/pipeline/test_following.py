@@ -198,6 +198,44 @@ def test_one_that_leaves_does_not_hurt_those_that_share_its_generation(leaver: i
     serve(main, gate)
 
 
+@pytest.mark.parametrize("num_leavers", [1, 2])
+@pytest.mark.parametrize("how", ["cancelled", "gone"])
+def test_when_the_leader_leaves_early_who_waited_longest_has_the_work_in_its_receipt(
+    num_leavers: int, how: str
+) -> None:
+    gate = Gate(closed_from=5)
+
+    async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
+        tasks = [asyncio.create_task(pipeline.complete(request(1)))]
+        await gate.reached()
+        for number in (2, 3, 4):
+            tasks.append(asyncio.create_task(pipeline.complete(request(number))))
+            await turns()
+        for number in range(1, num_leavers + 1):
+            if how == "cancelled":
+                assert pipeline.cancel(f"r{number}", "local")
+            else:
+                tasks[number - 1].cancel()
+            await turns()
+        gate.open()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        receipts = [pipeline.receipt(f"r{number}") for number in range(1, 5)]
+        leader = num_leavers + 1
+        for number, receipt in enumerate(receipts, start=1):
+            assert receipt is not None
+            left = number <= num_leavers
+            assert receipt.finish_reasons == ("cancelled" if left else "length",)
+            assert receipt.coalesced_with == (
+                None if number == leader else f"r{number + 1 if left else leader}"
+            )
+            computed = receipt.num_prompt_tokens + 19 if number == leader else 0
+            assert receipt.num_computed_tokens == computed
+            assert receipt.queue_ms + receipt.prefill_ms + receipt.decode_ms <= receipt.total_ms + 1e-6
+            assert (receipt.decode_ms > 0) == (number == leader)
+
+    serve(main, gate)
+
+
 def test_when_all_have_left_the_generation_ends_and_who_comes_then_starts_anew() -> None:
     gate = Gate(closed_from=5)
 
@@ -279,6 +317,9 @@ def test_a_newer_request_that_asks_the_same_takes_the_generation_over() -> None:
         assert len(answer.choices[0].token_ids) == 20
         assert answer.choices[0].token_ids[:3] == superseded.choices[0].token_ids[:3] != ()
         assert engine.stats().total_generated_tokens == 20
+        assert superseded.receipt.coalesced_with == "r2"
+        assert answer.receipt.coalesced_with is None
+        assert answer.receipt.num_computed_tokens > superseded.receipt.num_computed_tokens == 0
 
     serve(main, gate)
 
