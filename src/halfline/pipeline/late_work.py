@@ -11,12 +11,12 @@ from halfline.request import CompletionRequest, Document, Identity
 
 
 class LateWork:
-    """At most one piece of it per cursor. Lives on the event loop."""
+    """At most one piece of it per cursor; what has none goes on until it is done. Lives on the event loop."""
 
     def __init__(self) -> None:
         self._by_cursor: dict[Identity, Generation] = {}
 
-    def begin(self, cursor: Identity, compute: Callable[[], Generation | None]) -> None:
+    def begin(self, cursor: Identity | None, compute: Callable[[], Generation | None]) -> None:
         """`compute` submits it, or returns None when nothing is missing. Where there is no room for it it is let be."""
         self.end(cursor)
         self._by_cursor = {each: work for each, work in self._by_cursor.items() if not work.ended}
@@ -24,18 +24,19 @@ class LateWork:
             generation = compute()
         except NotNow:
             return
-        if generation is not None:
+        if generation is not None and cursor is not None:
             self._by_cursor[cursor] = generation
 
-    def end(self, cursor: Identity) -> None:
-        generation = self._by_cursor.pop(cursor, None)
+    def end(self, cursor: Identity | None) -> None:
+        generation = None if cursor is None else self._by_cursor.pop(cursor, None)
         if generation is not None:
             generation.cancel()
 
 
-def cursor_of(request: CompletionRequest) -> Identity:
-    """Where it types, as far as the request says."""
+def cursor_of(request: CompletionRequest) -> Identity | None:
+    """Where it types, as far as the request says; None: a raw prompt is asked from nowhere."""
     if request.identity is not None:
         return request.identity
-    series = request.prompt.series if isinstance(request.prompt, Document) else None
-    return Identity(request.tenant, request.user, series or "")
+    if not isinstance(request.prompt, Document):
+        return None
+    return Identity(request.tenant, request.user, request.prompt.series or "")

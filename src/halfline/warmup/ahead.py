@@ -106,20 +106,26 @@ class AheadOfKeystrokes:
     def _keystroke(self, request: CompletionRequest) -> None:
         if request.priority != "interactive":
             return
-        cursor = self._cursor(cursor_of(request))
+        identity = cursor_of(request)
+        if identity is None:
+            return
+        cursor = self._cursor(identity)
         cursor.call_off()
         cursor.pauses.keystroke(self._clock())
 
     def _delivered(self, request: CompletionRequest, answer: str, reason: FinishReason) -> None:
-        document = request.prompt
+        document, identity = request.prompt, cursor_of(request)
         if (
             self._options.share == 0.0
             or request.priority != "interactive"
             or not isinstance(document, Document)
+            or identity is None
+            or request.num_choices > 1  # whose text is in the editor nobody knows
+            or request.echo  # the answer begins with the document
             or reason not in ("stop", "length")  # behind a deadline there is other work
         ):
             return
-        cursor = self._cursor(cursor_of(request))
+        cursor = self._cursor(identity)
         cursor.call_off()
         cursor.errand = errand = Errand()
         cursor.task = asyncio.create_task(

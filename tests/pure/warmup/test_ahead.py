@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -275,6 +275,38 @@ def test_raw_prompts_other_priorities_and_a_share_of_nothing_leave_it_off() -> N
         for each in (world, off):
             await each.ahead.settled()
             assert each.seer.asked == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("changes", [{"num_choices": 2}, {"echo": True}])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_answers_of_which_nobody_knows_what_will_be_typed_are_not_looked_behind(
+    changes: dict[str, Any], streamed: bool
+) -> None:
+    async def main() -> None:
+        world = World()
+        if streamed:
+            assert len([each async for each in world.ahead.stream(keystroke("x", **changes))]) == 2
+        else:
+            await world.type("x", **changes)
+        await world.ahead.settled()
+        assert world.seer.asked == []
+
+    run(main())
+
+
+def test_a_raw_prompt_ends_nothing_that_is_computed_ahead() -> None:
+    async def main() -> None:
+        world = World()
+        world.seer.blocks = True
+        await world.ahead.complete(replace(keystroke("x"), prompt=Document("x", ""), identity=None))
+        while not world.seer.errands:
+            await asyncio.sleep(0)
+        await world.ahead.complete(replace(keystroke("x"), prompt="x", identity=None))
+        assert not world.seer.errands[0].called_off
+        world.seer.blocks = False
+        await world.ahead.settled()
 
     run(main())
 
