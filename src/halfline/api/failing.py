@@ -41,9 +41,15 @@ def failing_with(respond: Callable[[HalflineError], Response]) -> type[APIRoute]
 
 
 def worded(routers: Iterable[APIRouter], scope: Scope, error: HalflineError) -> Response:
-    """The answer to a request that was refused before it came to its route, in the words of that route."""
+    """The answer to a request that was refused before it came to its route, in the words of that route.
+
+    Notes the route in the scope, as if it had answered.
+    """
     for router in routers:
         for route in router.routes:
-            if isinstance(route, DialectRoute) and route.matches(scope)[0] is not Match.NONE:
+            match, _ = route.matches(scope)
+            if match is Match.FULL:
+                scope.setdefault("route", route)
+            if isinstance(route, DialectRoute) and match is not Match.NONE:
                 return route.respond(error)
     return failure_response(error)

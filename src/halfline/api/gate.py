@@ -15,7 +15,7 @@ from halfline.api.keys.allowance import Allowances
 from halfline.api.keys.key import Key
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.tenants import TENANT, WITHOUT_KEY
-from halfline.errors import HalflineError, KeyRefused, NotPermitted
+from halfline.errors import HalflineError, KeyRefused, NotPermitted, OverLimit
 
 # Load balancers and editors ask these before anybody has given them a key.
 _FOR_ALL = frozenset({"/health", "/v1/health"})
@@ -45,9 +45,7 @@ class Gate:
             return
         try:
             key = self._admit(scope)
-            runs = key is not None and _takes_a_place(scope)
-            if key is not None and runs:
-                self._allowances.enter(key)
+            runs = key is not None and self._charge(key, scope)
         except HalflineError as error:
             await self._respond(scope, error)(scope, receive, send)
             return
@@ -59,7 +57,7 @@ class Gate:
                 self._allowances.leave(key)
 
     def _admit(self, scope: Scope) -> Key | None:
-        """Whose request it is; None: nobody needs a key. Raises KeyRefused, NotPermitted, OverLimit, KeysUnusable."""
+        """Whose request it is; None: nobody needs a key. Raises KeyRefused, NotPermitted, KeysUnusable."""
         if not self._keys.required:
             if scope["path"] in _FOR_ADMINS and not _from_here(scope):
                 raise NotPermitted(
@@ -75,9 +73,25 @@ class Gate:
         key = self._keys.find(sent)
         if scope["path"] in _FOR_ADMINS and key.scope != "admin":
             raise NotPermitted(f"{scope['path']} is for keys of the scope admin, this one's is {key.scope}")
-        if not _CANCEL.fullmatch(scope["path"]):  # who asked too much must be able to take it back
-            self._allowances.spend(key)
         return key
+
+    def _charge(self, key: Key, scope: Scope) -> bool:
+        """Whether it took a place, to be left at its end. A request that is refused one is not counted.
+
+        Raises OverLimit; then no place is taken.
+        """
+        takes_a_place = _takes_a_place(scope)
+        if takes_a_place:
+            self._allowances.enter(key)
+        if _CANCEL.fullmatch(scope["path"]):  # who asked too much must be able to take it back
+            return takes_a_place
+        try:
+            self._allowances.spend(key)
+        except OverLimit:
+            if takes_a_place:
+                self._allowances.leave(key)
+            raise
+        return takes_a_place
 
 
 def _sent_key(headers: Headers) -> str | None:

@@ -188,6 +188,39 @@ async def test_a_place_is_taken_until_the_answer_has_ended(on_stage, tmp_path: P
 
 
 @pytest.mark.anyio
+async def test_a_request_that_got_no_place_costs_nothing_of_the_minute(on_stage, tmp_path: Path) -> None:
+    sent = made(tmp_path, at_once=1, per_minute=2)
+    async with on_stage(keys=ring(tmp_path)) as stage:
+
+        def ask() -> asyncio.Task[httpx.Response]:
+            return asyncio.create_task(
+                stage.client.post("/v1/completions", json=OPENAI, headers=bearer(sent))
+            )
+
+        stage.pipeline.gate = asyncio.Event()
+        first = ask()
+        while not stage.pipeline.requests:
+            await asyncio.sleep(0)
+        assert [(await ask()).status_code for _ in range(3)] == [429] * 3
+        stage.pipeline.gate.set()
+        assert (await first).status_code == 200
+        assert (await ask()).status_code == 200
+        refused = [await ask() for _ in range(2)]
+        assert ["times a minute" in each.text for each in refused] == [True, True], "and each left its place"
+
+
+@pytest.mark.anyio
+async def test_a_refusal_is_counted_for_the_route_it_was_refused_at(on_stage, tmp_path: Path) -> None:
+    admin = made(tmp_path, scope="admin")
+    async with on_stage(keys=ring(tmp_path)) as stage:
+        for path in ("/v1/completions", "/v1/completions/x/cancel", "/nowhere"):
+            assert (await stage.client.post(path, json=OPENAI)).status_code == 401
+        told = (await stage.client.get("/metrics", headers=bearer(admin))).text
+    for route in ("/v1/completions", "/v1/completions/{completion_id}/cancel", "other"):
+        assert f'halfline_requests_total{{route="{route}",status="401"}} 1.0' in told
+
+
+@pytest.mark.anyio
 async def test_a_place_is_free_again_when_the_answer_fails(on_stage, tmp_path: Path) -> None:
     sent = made(tmp_path, at_once=1)
     async with on_stage(keys=ring(tmp_path)) as stage:
