@@ -21,7 +21,7 @@ PIECE_TOKENS = 64
 """Read in one pause. A step that a keystroke ends is lost, so it must be short; as many pauses as a plan has time are
 enough for 1,100 tokens."""
 
-_MAX_PLANS = 64
+MAX_PLANS = 64
 
 
 class ReadAhead:
@@ -30,15 +30,19 @@ class ReadAhead:
     def __init__(self, engine: EngineHandle, tokenizer: Tokenizer) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
-        self._num_read: OrderedDict[tuple[str, tuple[int, ...]], int] = OrderedDict()  # by namespace and plan
+        # By namespace and plan, the latest in use last.
+        self._num_read: OrderedDict[tuple[str, tuple[int, ...]], int] = OrderedDict()
 
     async def read(
         self, work: Work, planned_ids: tuple[int, ...], carry: Callable[[Generation], None]
     ) -> None:
         """One piece more, as idle work like `work`. Ends early, and quietly, when there is no room for it."""
         key = (work.namespace, planned_ids)
-        num_tokens = min(len(planned_ids), self._num_read.get(key, 0) + PIECE_TOKENS)
-        if num_tokens == self._num_read.get(key, 0):
+        num_read = self._num_read.get(key, 0)
+        if num_read:
+            self._num_read.move_to_end(key)
+        num_tokens = min(len(planned_ids), num_read + PIECE_TOKENS)
+        if num_tokens == num_read:
             return
         piece = replace(
             work,
@@ -63,5 +67,5 @@ class ReadAhead:
             generation.cancel()
         if generation.outcomes[0].finish_reason == "length":
             self._num_read[key] = num_tokens
-            if len(self._num_read) > _MAX_PLANS:
+            if len(self._num_read) > MAX_PLANS:
                 self._num_read.popitem(last=False)

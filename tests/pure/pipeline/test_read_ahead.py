@@ -3,15 +3,19 @@
 import asyncio
 
 from halfline.context.layout import GROWS_AFTER, PLANS_AFTER
-from halfline.engine.handle import EngineHandle
+from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
+from halfline.engine.sequence import Work
 from halfline.model.random_model import byte_vocab
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.foresight import Errand
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.read_ahead import PIECE_TOKENS
+from halfline.pipeline.read_ahead import MAX_PLANS, PIECE_TOKENS, ReadAhead
 from halfline.request import Completion, CompletionRequest, Document, SamplingParams
+from halfline.sampling.reader import Reader
+from halfline.sampling.sampler import Sampler
+from halfline.text.detokenizer import Detokenizer
 from halfline.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(byte_vocab())
@@ -56,6 +60,38 @@ def test_a_window_that_was_read_ahead_costs_a_keystroke_hardly_anything() -> Non
     grown = patient[GROWS_AFTER].receipt
     assert grown.num_prompt_tokens - grown.num_reused_tokens <= GROWS_AFTER - PLANS_AFTER + 2
     assert [each.choices for each in patient] == [each.choices for each in hasty]
+
+
+def test_the_plan_that_was_not_read_for_longest_is_forgotten_first() -> None:
+    async def main() -> None:
+        executor = HashExecutor(1024)
+        engine = EngineHandle(executor, EngineOptions())
+        engine.start()
+        ahead = ReadAhead(engine, TOKENIZER)
+
+        async def num_submitted(first_id: int) -> int:
+            work = Work(
+                prompt_ids=(1,),
+                max_new_tokens=1,
+                sampler=Sampler(SamplingParams(), ()),
+                reader=Reader(Detokenizer(TOKENIZER)),
+                stop_token_ids=frozenset(),
+                namespace="",
+            )
+            carried: list[Generation] = []
+            await ahead.read(work, (first_id,) * PIECE_TOKENS, carried.append)
+            return len(carried)
+
+        try:
+            assert [await num_submitted(0), await num_submitted(0)] == [1, 0]
+            for other in range(1, MAX_PLANS + 10):
+                assert await num_submitted(other) == 1
+                assert await num_submitted(0) == 0, "it was read, and asked for again and again"
+            assert await num_submitted(1) == 1, "it was forgotten"
+        finally:
+            await asyncio.to_thread(engine.close, 0.0)
+
+    asyncio.run(main())
 
 
 def test_an_errand_that_was_called_off_reads_nothing() -> None:
