@@ -35,7 +35,11 @@ class ServerProcess:
         """Raises PeerFailed."""
         try:
             self._process = subprocess.Popen(
-                self._command, stdout=self._log, stderr=subprocess.STDOUT, env=self._environment
+                self._command,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,  # an interrupt of ours is not theirs
             )
         except OSError as error:
             self._log.close()

@@ -87,28 +87,36 @@ def run_replay(
 ) -> Replayed:
     """Play all stretches, `num_typists` of them at a time. `encode` None: nobody knows how prompts become tokens.
 
-    Raises ReplayFailed and PeerFailed.
+    Interrupted, it ends with the blocks that every side has played. Raises ReplayFailed and PeerFailed.
     """
     asked: list[Asked] = []
     answers: dict[str, list[Answer]] = {side.name: [] for side in sides}
     counted: dict[str, list[Counted | None]] = {side.name: [] for side in sides}
-    turn = 0
     before = {side.name: side.total_tokens() for side in sides}
-    for start in range(0, len(stretches), num_typists):
-        places = range(start, min(start + num_typists, len(stretches)))
-        oracles = {(side.name, place): Oracle() for side in sides for place in places}
-        for blocks in _blocks({place: stretches[place] for place in places}):
-            played = _turns(sides, blocks, pace, turn)
-            for place, block in blocks.items():
-                asked += [_asked(place, stretches[place], keystroke, turn) for keystroke in block]
-                for side in sides:
-                    known = played[side.name][place]
-                    oracle = oracles[side.name, place]
-                    counted[side.name] += [_counted(oracle, each, encode) for each in known]
-                    # Prompts are megabytes, and no part of the result.
-                    answers[side.name] += [dataclasses.replace(each, prompt=None) for each in known]
-            turn += 1
-            advanced(sum(map(len, blocks.values())))
+
+    def play() -> None:
+        turn = 0
+        for start in range(0, len(stretches), num_typists):
+            places = range(start, min(start + num_typists, len(stretches)))
+            oracles = {(side.name, place): Oracle() for side in sides for place in places}
+            for blocks in _blocks({place: stretches[place] for place in places}):
+                played = _turns(sides, blocks, pace, turn)
+                for place, block in blocks.items():
+                    asked.extend(_asked(place, stretches[place], keystroke, turn) for keystroke in block)
+                    for side in sides:
+                        known = played[side.name][place]
+                        oracle = oracles[side.name, place]
+                        counted[side.name] += [_counted(oracle, each, encode) for each in known]
+                        # Prompts are megabytes, and no part of the result.
+                        answers[side.name] += [dataclasses.replace(each, prompt=None) for each in known]
+                turn += 1
+                advanced(sum(map(len, blocks.values())))
+
+    try:
+        play()
+    except KeyboardInterrupt:
+        if not asked:
+            raise
     outcomes = [
         Outcome(
             side.name,

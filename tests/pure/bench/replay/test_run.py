@@ -117,3 +117,14 @@ def test_counters_of_either_server_are_added_up() -> None:
     ours = 'halfline_tokens_total{kind="computed"} 12.0\nhalfline_tokens_total{kind="generated"} 5.0\n'
     theirs = "# HELP x y\nllamacpp:prompt_tokens_total 7\nllamacpp:tokens_predicted_total 1.5e+01\n"
     assert (counted_tokens(ours), counted_tokens(theirs), counted_tokens("other 1\n")) == (12, 22, None)
+
+
+def test_what_was_played_before_an_interrupt_is_not_lost() -> None:
+    sides = [_side("a", [], 5), _side("b", [], 5)]
+
+    def interrupt(num_keystrokes: int) -> None:
+        raise KeyboardInterrupt
+
+    replayed = run_replay([_TRACE.stretch(0, 60)], sides, Pace(None), 1, str.encode, interrupt)
+    assert len(replayed.asked) == BLOCK_KEYSTROKES
+    assert [len(outcome.answers) for outcome in replayed.outcomes] == [BLOCK_KEYSTROKES] * 2
