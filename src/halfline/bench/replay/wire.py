@@ -6,6 +6,7 @@ mean is the dialect's.
 
 import http.client
 import json
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,11 @@ from typing import Any
 from halfline.errors import HalflineError
 
 _PATIENCE_S = 600.0  # a cold prompt on a machine with much else to do
+
+
+# A server that waits for the acknowledgement of one piece before it sends the next (Nagle's algorithm) would be charged
+# this machine's 40 ms of patience with acknowledgements. It has to be said again before each read, and Linux alone knows it.
+_ACKNOWLEDGE_AT_ONCE: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
 class ReplayFailed(HalflineError):
@@ -117,6 +123,8 @@ class Connection:
         within_s: float | None,
     ) -> bytes:
         self._wait_at_most(connection, started, within_s)
+        if connection.sock is not None and _ACKNOWLEDGE_AT_ONCE is not None:
+            connection.sock.setsockopt(socket.IPPROTO_TCP, _ACKNOWLEDGE_AT_ONCE, 1)
         return reply.readline()
 
     def _wait_at_most(
