@@ -17,8 +17,8 @@ from halfline.errors import HalflineError
 _PATIENCE_S = 600.0  # a cold prompt on a machine with much else to do
 
 
-# A server that waits for the acknowledgement of one piece before it sends the next (Nagle's algorithm) would be charged
-# this machine's 40 ms of patience with acknowledgements. Said again before each read, as the system forgets it; Linux only.
+# A server that waits for the acknowledgement of one piece before it sends the next (Nagle's algorithm) would be
+# charged this machine's 40 ms of patience with acknowledgements. To be said before each read; only on Linux.
 _ACKNOWLEDGE_AT_ONCE: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
