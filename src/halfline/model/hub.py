@@ -66,7 +66,9 @@ def pull_from_hub(store: ModelStore, name: str, progress: Progress, *, offline: 
     if offline:
         raise ModelNotFound(name, "it is not in the store, and fetching was forbidden with --offline")
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise DownloadFailed("fetching from the hub needs one more package: `.venv/bin/pip install -e '.[hub]'`")
+        raise DownloadFailed(
+            "fetching from the hub needs one more package: `.venv/bin/pip install -e '.[hub]'`"
+        )
     with store.receiving(name, lambda: progress("wait", 0, None)) as incoming:
         stored = store.find(name)
         if stored is not None and not stored.damaged_files():
