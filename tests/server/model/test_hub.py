@@ -249,7 +249,7 @@ def test_a_base_install_is_told_which_extra_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DownloadFailed, match=r"pip install 'halfline\[hub\]'"):
+    with pytest.raises(DownloadFailed, match=r"pip install -e '\.\[hub\]'"):
         pull_from_hub(ModelStore(tmp_path), "hf:owner/repo", lambda *progress: None)
 
 
