@@ -15,7 +15,7 @@ from pygls.lsp.client import LanguageClient
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
 PACKAGE = "tabby-agent@1.5.0"
-URI = "file:///work/shapes.py"
+URI = "file:///project/shapes.py"
 TEXT = "import math\n\n\ndef area(radius):\n    return math.pi * radius ** 2\n\n\ndef perimeter(radius):\n    return "
 
 

@@ -13,7 +13,7 @@ from pygls.lsp.client import LanguageClient
 
 pytestmark = pytest.mark.anyio
 
-URI = "file:///work/shapes.py"
+URI = "file:///project/shapes.py"
 TEXT = "import math\n\n\ndef area(radius):\n    return math.pi * radius ** 2\n\n\ndef perimeter(radius):\n    return "
 
 
@@ -67,7 +67,7 @@ def edit(client: LanguageClient, version: int, line: int, start: int, stop: int,
 
 
 def asked_directly(url: str, prompt: str, suffix: str = "") -> str:
-    body = {"prompt": prompt, "suffix": suffix, "metadata": {"path": "/work/shapes.py"}, "user": "eve"}
+    body = {"prompt": prompt, "suffix": suffix, "metadata": {"path": "/project/shapes.py"}, "user": "eve"}
     return httpx.post(f"{url}/v1/completions", json=body, timeout=60).json()["choices"][0]["text"]
 
 
