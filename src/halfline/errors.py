@@ -17,6 +17,7 @@
     ├── ModelNotFound           nothing by that name; says what to do
     ├── DownloadFailed
     ├── BadSettings             unknown key, wrong type, impossible value
+    ├── MissingExtra            an optional part of the install is needed for this
     ├── NotNow                  try again later
     │   ├── Loading
     │   ├── ShuttingDown
@@ -148,6 +149,13 @@ class ModelNotFound(HalflineError):
 
 class DownloadFailed(HalflineError):
     """A model could not be fetched, or what came does not match its checksum."""
+
+
+class MissingExtra(HalflineError):
+    """An optional part of the install is needed for this."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra `{extra}`: `.venv/bin/pip install -e '.[{extra}]'`")
 
 
 class BadSettings(HalflineError):
