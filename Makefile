@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install native native-arm64 serve test nightly contract check sanitize bench clean
+.PHONY: install native native-arm64 serve test nightly contract check lint sanitize bench clean
 
 # The package with everything its tests need.
 install: .venv/tests-installed
@@ -74,7 +74,8 @@ build/sanitize/address/isa_avx512vnni.o build/sanitize/address/isa_amx.o: ISA :=
 serve: .venv/installed
 	$(BIN)/halfline serve
 
-test: check
+# What needs no run comes first, as it fails in seconds.
+test: lint
 	$(BIN)/pytest
 
 # What takes too long for every change: a million random steps, hundreds of real prompts.
@@ -86,12 +87,15 @@ contract: .venv/installed
 	$(BIN)/python -c "import json; from halfline.api.app import create_app; from halfline.api.options import ApiOptions; \
 	  print(json.dumps(create_app(exit, ApiOptions()).openapi(), indent=1, sort_keys=True))" > docs/openapi.json
 
-check: install
+# The half minute before a commit: everything but the tests that need a model, a server or the compiled kernels.
+check: lint
+	$(BIN)/pytest tests/pure -q
+
+lint: install
 	$(BIN)/ruff check src tests bench
 	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/pure -q
 
 bench: install
 	$(BIN)/halfline bench engine
