@@ -6,11 +6,13 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive
 
 from halfline.api.accounts import account
 from halfline.api.call import Arrival, Call, Read
@@ -21,14 +23,38 @@ from halfline.api.reply_stream import SUPERSEDED, ReplyStream
 from halfline.api.running import RunningCalls
 from halfline.api.serving import Loaded, Pipeline, Serving
 from halfline.api.tenants import tenant_of
-from halfline.request import Completion, CompletionRequest, Document, Receipt, Tier
+from halfline.request import Completion, CompletionRequest, Document, Identity, Receipt, Tier
 from halfline.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 C = TypeVar("C")
 
+CURSOR = "x-halfline-cursor"
+"""The header by which an editor says, in any dialect, which requests are one cursor's: the newer replaces the older."""
+
 # Understanding a larger body takes longer than a keystroke's reply should wait for it.
 _INLINE_BYTES = 1 << 16
+
+_MOST_CURSOR = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks, whichever port they came to. `source` is the address of their machine, "" where it has none."""
+
+    tenant: str
+    headers: Headers
+    source: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A call that counts as running until `ended` is called, once, when nothing runs for it any more."""
+
+    call: Call
+    loaded: Loaded
+    ended: Callable[[], None]
 
 
 class Answering:
@@ -36,45 +62,63 @@ class Answering:
 
     def __init__(self, serving: Serving, live: LiveRequests, metrics: Metrics, options: ApiOptions) -> None:
         self.serving = serving
+        self.live = live
+        self.metrics = metrics
+        self.options = options
         self.running = RunningCalls()
-        self._live = live
-        self._metrics = metrics
-        self._options = options
         self._reading = asyncio.Lock()  # one large body at a time: it becomes many times its size
 
     async def answer(self, request: Request, read: Read, *, id_prefix: str = "cmpl") -> Response:
         """The reply to one request of a dialect. Raises what `read` and the pipeline refuse with."""
-        body = await request.body()
-        loaded = self.serving.loaded
-        arrival = Arrival(
-            call_id=f"{id_prefix}-{uuid.uuid4().hex}",
+        asker = Asker(
             tenant=tenant_of(request),
-            created=int(time.time()),
             headers=request.headers,
-            options=self._options,
-            loaded=loaded,
+            source="" if request.client is None else request.client.host,
+            request_id=request.scope[REQUEST_ID],
         )
-        call = _from_source(await self._inline_or_not(body, read, arrival), request)
-
-        def ended() -> None:
-            self.running.left(call)
-            account(call, loaded.pipeline, self._metrics)
-
-        self.running.entered(call, request.scope[REQUEST_ID])
-        if call.stream is not None:
-            stream = ReplyStream(call, call.stream, loaded, self._live, ended)
+        begun = await self.begin(await request.body(), read, asker, id_prefix=id_prefix)
+        if begun.call.stream is not None:
+            stream = ReplyStream(begun.call, begun.call.stream, begun.loaded, self.live, begun.ended)
             await stream.start(request.receive)
             return stream
-        try:
-            completions = await self._live.run(_complete_all(loaded.pipeline, call), request.receive)
-        finally:
-            ended()
-        _check_whole(completions, loaded)
+        completions = await self.whole(begun, request.receive)
         receipts = [completion.receipt for completion in completions]
         headers = {"X-Cache": _tier(receipts), **_costs(receipts)}
         if superseded(completions):
             headers[SUPERSEDED] = "1"
-        return JSONResponse(call.reply.whole(completions), headers=headers)
+        return JSONResponse(begun.call.reply.whole(completions), headers=headers)
+
+    async def begin(self, body: bytes, read: Read, asker: Asker, *, id_prefix: str = "cmpl") -> Begun:
+        """The call that a body is, among those that run from now on. Raises what `read` refuses with."""
+        loaded = self.serving.loaded
+        arrival = Arrival(
+            call_id=f"{id_prefix}-{uuid.uuid4().hex}",
+            tenant=asker.tenant,
+            created=int(time.time()),
+            headers=asker.headers,
+            options=self.options,
+            loaded=loaded,
+        )
+        call = _asked_by(asker, await self._inline_or_not(body, read, arrival))
+
+        def ended() -> None:
+            self.running.left(call)
+            account(call, loaded.pipeline, self.metrics)
+
+        self.running.entered(call, asker.request_id)
+        return Begun(call=call, loaded=loaded, ended=ended)
+
+    async def whole(self, begun: Begun, receive: Receive | None) -> Sequence[Completion]:
+        """All that was asked for; `receive` as in `LiveRequests.run`. Raises what the pipeline refuses with, and
+        EngineFailed when a choice was lost on the way: half an answer must not look like a whole one.
+        """
+        try:
+            completions = await self.live.run(_complete_all(begun.loaded.pipeline, begun.call), receive)
+        finally:
+            begun.ended()
+        if any(choice.finish_reason == "failed" for each in completions for choice in each.choices):
+            raise begun.loaded.engine_failed()
+        return completions
 
     async def computed(self, request: Request, compute: Callable[[bytes, Loaded], T]) -> T:
         """What `compute` makes of the request's body, for calls that generate nothing."""
@@ -89,16 +133,31 @@ class Answering:
             return await asyncio.to_thread(read, body, context)
 
 
-def _from_source(call: Call, request: Request) -> Call:
+def _asked_by(asker: Asker, call: Call) -> Call:
+    """With what the dialect could not tell of its requests."""
+    cursor = asker.headers.get(CURSOR, "")[:_MOST_CURSOR]
+    requests = (_of_source(asker.source, each) for each in call.requests)
+    return replace(
+        call, requests=tuple(_of_cursor(cursor, place, each) for place, each in enumerate(requests))
+    )
+
+
+def _of_source(source: str, request: CompletionRequest) -> CompletionRequest:
     """Documents without a path are known by the machine they come from: no dialect tells more."""
-    source = "" if request.client is None else request.client.host
-    return replace(call, requests=tuple(_document_from(source, each) for each in call.requests))
-
-
-def _document_from(source: str, request: CompletionRequest) -> CompletionRequest:
     if not isinstance(request.prompt, Document) or request.prompt.path is not None:
         return request
     return replace(request, prompt=replace(request.prompt, source=source))
+
+
+def _of_cursor(cursor: str, place: int, request: CompletionRequest) -> CompletionRequest:
+    """Where the dialect names nobody, the editor may. What is asked ahead of any keystroke replaces nothing; the
+    requests of one call do not replace each other.
+    """
+    named = cursor and request.identity is None and isinstance(request.prompt, Document)
+    if not named or request.priority != "interactive":
+        return request
+    # No identity of a dialect has an empty path.
+    return replace(request, identity=Identity(request.tenant, f"{place} {cursor}", ""))
 
 
 def superseded(completions: Sequence[Completion]) -> bool:
@@ -118,12 +177,6 @@ async def _complete_all(pipeline: Pipeline, call: Call) -> list[Completion]:
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def _check_whole(completions: Sequence[Completion], loaded: Loaded) -> None:
-    """Raises EngineFailed when a choice was lost on the way: half an answer must not look like a whole one."""
-    if any(choice.finish_reason == "failed" for completion in completions for choice in completion.choices):
-        raise loaded.engine_failed()
 
 
 def _tier(receipts: Sequence[Receipt]) -> Tier:

@@ -1,8 +1,8 @@
 """The HTTP application: routes, layers around them, and the model's life beside them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
+from halfline.api.admission import Admission
 from halfline.api.answering import Answering
 from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
@@ -32,28 +33,44 @@ from halfline.errors import HalflineError
 from halfline.telemetry.feedback import Feedback
 from halfline.telemetry.metrics import Metrics
 
+Beside = Callable[[Answering, Admission], AbstractAsyncContextManager[None]]
+"""What is served on another port by the same parts, for as long as the application lives."""
+
 
 def create_app(
     load: Callable[[], Loaded],
     options: ApiOptions,
     live: LiveRequests | None = None,
     keys: KeyRing | None = None,
+    *,
+    beside: Sequence[Beside] = (),
+    greet: Callable[[], None] | None = None,
 ) -> FastAPI:
     """An application that answers at once, and serves completions once `load`, run in a thread, returned.
 
-    `live` lets the caller end running requests before the server closes. `keys` None: there are none.
+    `live` lets the caller end running requests before the server closes. `keys` None: there are none. `greet` is called
+    once, from the moment on that completions are served.
     """
     metrics = Metrics()
     serving = Serving(load, metrics)
     live = live or LiveRequests()
+    answering = Answering(serving, live, metrics, options)
+    admission = Admission(keys or KeyRing(None, required=options.require_keys))
+
+    async def come_up() -> None:
+        if await serving.load() and greet is not None:
+            greet()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.ensure_future(serving.load())
-        yield
+        async with AsyncExitStack() as ports:
+            for each in beside:
+                await ports.enter_async_context(each(answering, admission))
+            coming_up = asyncio.ensure_future(come_up())
+            yield
         live.end_all()
         # A load cannot be interrupted, and what it returns must be closed.
-        await loading
+        await coming_up
         await serving.close()
 
     # No documentation pages: they load scripts from elsewhere. /openapi.json stays.
@@ -68,7 +85,6 @@ def create_app(
     )
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
-    answering = Answering(serving, live, metrics, options)
     routers = (
         completions_router(answering),
         llama_router(answering),
@@ -85,7 +101,7 @@ def create_app(
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
     app.add_middleware(
         Gate,
-        keys=keys or KeyRing(None, required=options.require_keys),
+        admission=admission,
         respond=lambda scope, error: worded(routers, scope, error),
     )
     if options.cors_origins:

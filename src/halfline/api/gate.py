@@ -1,6 +1,6 @@
 """Who may ask for what: the API key of every request, looked at before anything else of it is.
 
-It decides on the head alone. What a key is, and whether it is one, is `api/keys`'.
+It decides on the head alone. Whether that holds a key is `admission`'s to say.
 """
 
 import ipaddress
@@ -11,11 +11,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from halfline.api.keys.allowance import Allowances
+from halfline.api.admission import Admission
 from halfline.api.keys.key import Key
-from halfline.api.keys.key_ring import KeyRing
 from halfline.api.tenants import TENANT, WITHOUT_KEY
-from halfline.errors import HalflineError, KeyRefused, NotPermitted, OverLimit
+from halfline.errors import HalflineError, NotPermitted
 
 # Load balancers and editors ask these before anybody has given them a key.
 _FOR_ALL = frozenset({"/health", "/v1/health"})
@@ -32,12 +31,11 @@ class Gate:
     """
 
     def __init__(
-        self, app: ASGIApp, keys: KeyRing, respond: Callable[[Scope, HalflineError], Response]
+        self, app: ASGIApp, admission: Admission, respond: Callable[[Scope, HalflineError], Response]
     ) -> None:
         self._app = app
-        self._keys = keys
+        self._admission = admission
         self._respond = respond
-        self._allowances = Allowances()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _FOR_ALL:
@@ -54,59 +52,37 @@ class Gate:
             await self._app(scope, receive, send)
         finally:
             if key is not None and runs:
-                self._allowances.leave(key)
+                self._admission.leave(key)
 
     def _admit(self, scope: Scope) -> Key | None:
         """Whose request it is; None: nobody needs a key. Raises KeyRefused, NotPermitted, KeysUnusable."""
-        if not self._keys.required:
-            if scope["path"] in _FOR_ADMINS and not _from_here(scope):
+        key = self._admission.key_of(Headers(scope=scope))
+        if scope["path"] in _FOR_ADMINS:
+            if key is None and not _from_here(scope):
                 raise NotPermitted(
                     f"{scope['path']} is told without a key on this machine only:"
                     " create one with `halfline key create --scope admin`"
                 )
-            return None
-        sent = _sent_key(Headers(scope=scope))
-        if sent is None:
-            raise KeyRefused(
-                "this server wants an API key, in `Authorization: Bearer`, `x-api-key` or `api-key`"
-            )
-        key = self._keys.find(sent)
-        if scope["path"] in _FOR_ADMINS and key.scope != "admin":
-            raise NotPermitted(f"{scope['path']} is for keys of the scope admin, this one's is {key.scope}")
+            if key is not None and key.scope != "admin":
+                raise NotPermitted(
+                    f"{scope['path']} is for keys of the scope admin, this one's is {key.scope}"
+                )
         return key
 
     def _charge(self, key: Key, scope: Scope) -> bool:
-        """Whether it took a place, to be left at its end. A request that is refused one is not counted.
-
-        Raises OverLimit; then no place is taken.
-        """
-        takes_a_place = _takes_a_place(scope)
-        if takes_a_place:
-            self._allowances.enter(key)
+        """Whether it took a place, to be left at its end. Raises OverLimit; then no place is taken."""
         if _CANCEL.fullmatch(scope["path"]):  # who asked too much must be able to take it back
-            return takes_a_place
-        try:
-            self._allowances.spend(key)
-        except OverLimit:
-            if takes_a_place:
-                self._allowances.leave(key)
-            raise
-        return takes_a_place
+            return False
+        if not _may_compute(scope):
+            self._admission.count(key)
+            return False
+        self._admission.enter(key)
+        return True
 
 
-def _sent_key(headers: Headers) -> str | None:
-    """The first that is not empty: clients send `Bearer ` with nothing behind where they were given none."""
-    kind, _, bearer = headers.get("authorization", "").partition(" ")
-    found = [bearer.strip()] if kind.lower() == "bearer" else []
-    found += [headers.get(name, "").strip() for name in ("x-api-key", "api-key")]
-    return next((each for each in found if each), None)
-
-
-def _takes_a_place(scope: Scope) -> bool:
-    """Whether it counts among those that run at once: it may compute."""
-    return scope["method"] == "POST" and not (
-        scope["path"] == "/v1/events" or _CANCEL.fullmatch(scope["path"])
-    )
+def _may_compute(scope: Scope) -> bool:
+    """Whether it counts among those that run at once."""
+    return bool(scope["method"] == "POST" and scope["path"] != "/v1/events")
 
 
 def _from_here(scope: Scope) -> bool:

@@ -25,10 +25,11 @@ class LiveRequests:
         """Cancel running work; whoever awaits it sees ShuttingDown. Later work ends at once. Idempotent."""
         self._stopping.set()
 
-    async def run(self, work: Awaitable[T], receive: Receive) -> T:
+    async def run(self, work: Awaitable[T], receive: Receive | None) -> T:
         """The result of `work`, cancelled and awaited as soon as the client leaves or the server stops.
 
-        The request's body must have been read: from then on `receive` only tells of the disconnect.
+        The request's body must have been read: from then on `receive` only tells of the disconnect. None: who calls is
+        cancelled when the client leaves.
         Raises ClientGone or ShuttingDown in those cases, else what `work` raises.
         """
         job = asyncio.ensure_future(work)
@@ -37,9 +38,10 @@ class LiveRequests:
             await asyncio.sleep(0)
             # A known answer is there by now, sooner than anybody could look out for the client.
             if not job.done():
-                gone = asyncio.ensure_future(_disconnect(receive))
                 stopping = asyncio.ensure_future(self._stopping.wait())
-                watchers = [gone, stopping]
+                watchers = [stopping]
+                if receive is not None:
+                    watchers.append(asyncio.ensure_future(_disconnect(receive)))
                 await asyncio.wait((job, *watchers), return_when=asyncio.FIRST_COMPLETED)
                 if not job.done():
                     raise ShuttingDown() if stopping.done() else ClientGone()

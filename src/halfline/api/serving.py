@@ -94,8 +94,10 @@ class Serving:
         self._loaded: Loaded | None = None
         self._load_failure: Exception | None = None
 
-    async def load(self) -> None:
-        """Run `load` in a thread. What it raises is logged and kept: `loaded` raises EngineFailed from then on."""
+    async def load(self) -> bool:
+        """Run `load` in a thread; whether it returned. What it raises is logged and kept: `loaded` raises EngineFailed
+        from then on.
+        """
         try:
             self._loaded = await asyncio.to_thread(self._load)
         except HalflineError as error:
@@ -108,6 +110,7 @@ class Serving:
             self._metrics.watch(self._loaded.engine_state)
             if self._loaded.ahead_state is not None:
                 self._metrics.watch_ahead(self._loaded.ahead_state)
+        return self._loaded is not None
 
     @property
     def loaded(self) -> Loaded:

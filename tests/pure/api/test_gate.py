@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
+from halfline.api.admission import Admission
 from halfline.api.failures import failure_response
 from halfline.api.gate import Gate
 from halfline.api.keys.key import new_key
@@ -333,7 +334,7 @@ def test_no_headers_but_a_key_s_open_anything(headers: list[tuple[bytes, bytes]]
     async def send(message: Message) -> None:
         statuses.append(message.get("status"))
 
-    gate = Gate(never, KeyRing(None, required=True), lambda scope, error: failure_response(error))
+    gate = Gate(never, Admission(KeyRing(None, required=True)), lambda scope, error: failure_response(error))
     scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
     asyncio.run(gate(scope, never, send))
     assert statuses[0] == 401

@@ -40,6 +40,42 @@ async def test_only_a_user_and_a_path_together_make_an_identity() -> None:
     assert understood(prompt="x", user="ann").identity is None
 
 
+async def test_an_editor_may_name_its_cursor_in_a_header_of_any_dialect(on_stage) -> None:
+    infill = {"input_prefix": "x", "input_suffix": "", "n_predict": 2}
+    asked = [
+        ("/infill", infill, "vim-1"),
+        ("/infill", {**infill, "n_predict": 0}, "vim-1"),  # a warm-up
+        ("/infill", {**infill, "n_cmpl": 2}, "vim-1"),  # two requests of one call
+        ("/api/generate", {"prompt": "x", "suffix": "y", "stream": False}, "vim-2"),
+        ("/v1/completions", {"prompt": "x", "max_tokens": 1}, "vim-1"),  # raw: no cursor
+        ("/v1/completions", {"prompt": "x", "user": "ann", "metadata": {"path": "a.py"}}, "vim-1"),
+    ]
+    async with on_stage() as stage:
+        for path, body, cursor in asked:
+            reply = await stage.client.post(path, json=body, headers={"X-Halfline-Cursor": cursor})
+            assert reply.status_code == 200
+    identities = [request.identity for request in stage.pipeline.requests]
+    first, warm_up, *both, other, raw, named = identities
+    assert first == both[0] and first is not None and first.tenant == "local"
+    assert len({first, both[1], other}) == 3 and None not in both
+    assert warm_up is None and raw is None
+    assert named == Identity("local", "ann", "a.py"), "what the dialect says counts"
+
+
+async def test_without_a_name_no_request_of_any_dialect_can_replace_another(on_stage) -> None:
+    bodies = {
+        "/infill": {"input_prefix": "x", "input_suffix": "", "n_predict": 2},
+        "/api/generate": {"prompt": "x", "suffix": "y", "stream": False},
+        "/v1/fim/completions": {"prompt": "x", "suffix": "y"},
+        "/v1/engines/copilot-codex/completions": {"prompt": "x", "suffix": "y"},
+        "/v1/completions": {"segments": {"prefix": "x", "filepath": "a.py"}},
+    }
+    async with on_stage() as stage:
+        for path, body in bodies.items():
+            assert (await stage.client.post(path, json=body)).status_code == 200
+    assert [request.identity for request in stage.pipeline.requests] == [None] * len(bodies)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("priority", "urgent"), ("priority", 0), ("deadline_ms", 0), ("deadline_ms", "5")]
 )

@@ -1,0 +1,63 @@
+"""The API key of a request and what it may still ask for, whichever port it came to.
+
+What a key uses of one port is used of the other. Looks at heads alone, and knows neither HTTP nor gRPC.
+"""
+
+from collections.abc import Mapping
+
+from halfline.api.keys.allowance import Allowances
+from halfline.api.keys.key import Key
+from halfline.api.keys.key_ring import KeyRing
+from halfline.errors import KeyRefused, OverLimit
+
+_ELSEWHERE = ("x-api-key", "api-key")
+
+
+class Admission:
+    """Lives on the event loop."""
+
+    def __init__(self, keys: KeyRing) -> None:
+        self._keys = keys
+        self._allowances = Allowances()
+
+    def key_of(self, headers: Mapping[str, str]) -> Key | None:
+        """Whose request it is, by its headers, whose names are read in lower case; None: nobody needs a key.
+
+        Raises KeyRefused, KeysUnusable.
+        """
+        if not self._keys.required:
+            return None
+        sent = _sent_key(headers)
+        if sent is None:
+            raise KeyRefused(
+                "this server wants an API key, in `Authorization: Bearer`, `x-api-key` or `api-key`"
+            )
+        return self._keys.find(sent)
+
+    def count(self, key: Key) -> None:
+        """One request that computes nothing. Raises OverLimit when the minute's are used up."""
+        self._allowances.spend(key)
+
+    def enter(self, key: Key) -> None:
+        """Count one request and take a place for it, until `leave`. One that is refused either costs nothing.
+
+        Raises OverLimit; then no place is taken.
+        """
+        self._allowances.enter(key)
+        try:
+            self._allowances.spend(key)
+        except OverLimit:
+            self._allowances.leave(key)
+            raise
+
+    def leave(self, key: Key) -> None:
+        """The place that `enter` took is free again."""
+        self._allowances.leave(key)
+
+
+def _sent_key(headers: Mapping[str, str]) -> str | None:
+    """The first that is not empty: clients send `Bearer ` with nothing behind where they were given none."""
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    found = [bearer.strip()] if kind.lower() == "bearer" else []
+    found += [headers.get(name, "").strip() for name in _ELSEWHERE]
+    return next((each for each in found if each), None)
