@@ -31,6 +31,14 @@ def read_body(model: type[B], body: bytes, shapes: Mapping[str, str] | None = No
     return parsed
 
 
+def read_fields(model: type[B], fields: Mapping[str, Any], shapes: Mapping[str, str] | None = None) -> B:
+    """The same of fields that came in another form than JSON. Raises BadRequest."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise _bad_request(error, shapes or {}) from None
+
+
 def _check_strict(body: bytes) -> None:
     num_objects = 0
 
