@@ -11,6 +11,7 @@ greedy one, so it is for those who would rather wait (docs/lab_log.md has what i
 """
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -19,7 +20,7 @@ from typing import Protocol
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.sequence import Work
-from halfline.errors import NotNow
+from halfline.errors import HalflineError
 from halfline.kv.namespace import namespace
 from halfline.model.executor import CAUSAL
 from halfline.pipeline.options import PipelineOptions
@@ -35,12 +36,15 @@ from halfline.request import (
 )
 from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Sampler
+from halfline.telemetry.log import fields
 from halfline.text.detokenizer import Detokenizer
 from halfline.text.tokenizer import Tokenizer
 
 HEAD_CHARACTERS = 100  # some 30 tokens: more of them change hardly any choice
 MARGIN = 2.0
 _TEMPERATURE, _TOP_P, _SEED = 0.7, 0.95, 0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Verdict:
 
 class Judge(Protocol):
     async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
-        """Of answers to the request. Raises NotNow."""
+        """Of answers to the request. Raises any HalflineError."""
 
 
 class SuffixJudge:
@@ -132,10 +136,12 @@ class Reranking:
     ) -> None:
         self._pipeline = pipeline
         self._judge = judge
-        self._num_drawn = options.rerank
+        self._num_drawn = options.rerank if options.deadline_ms is None else 0
         self._max_kept = options.kept_receipts
         self._clock = clock
         self._receipts: OrderedDict[str, Receipt] = OrderedDict()  # of answers that were chosen
+        # By tenant and id, requests that have their greedy answer and wait for a better one.
+        self._choosing: dict[tuple[str, str], asyncio.Future[Completion]] = {}
 
     def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
         """As the pipeline's; an answer that is chosen comes whole, as one delta."""
@@ -145,36 +151,30 @@ class Reranking:
         """As the pipeline's."""
         if not self._chooses(request):
             return await self._pipeline.complete(request)
-        assert isinstance(request.prompt, Document)
         started_at = self._clock()
         drawing = asyncio.ensure_future(self._pipeline.complete(self._drawn(request)))
         try:
             greedy = await self._pipeline.complete(request)
             if greedy.choices[0].finish_reason not in ("stop", "length"):
                 return greedy
-            try:
-                drawn = await drawing
-                answers = _different((*greedy.choices, *drawn.choices))
-                if len(answers) == 1:
-                    return greedy
-                texts = [answer.text for answer in answers]
-                verdict = await self._judge.verdict(request, request.prompt, texts)
-            except NotNow:
-                return greedy
+            return await self._best(request, greedy, drawing, started_at)
         finally:
             drawing.cancel()
-        return self._chosen(greedy, drawn, answers, verdict, started_at)
 
     def cancel(self, request_id: str, tenant: str) -> bool:
-        """As the pipeline's; what was drawn beside it is then given up as well."""
-        return self._pipeline.cancel(request_id, tenant)
+        """As the pipeline's. Who has the greedy answer already, and waits for a better one, gets that."""
+        choosing = self._choosing.get((tenant, request_id))
+        if choosing is None:
+            return self._pipeline.cancel(request_id, tenant)
+        choosing.cancel()
+        return True
 
     def receipt(self, request_id: str) -> Receipt | None:
         """As the pipeline's; of a chosen answer with what all of them took."""
         return self._receipts.get(request_id) or self._pipeline.receipt(request_id)
 
     def _chooses(self, request: CompletionRequest) -> bool:
-        """A client that gave a deadline, or wants to see how an answer came about, gets the greedy one."""
+        """With a deadline (the server's: nobody), or to see how an answer came about, the greedy one is given."""
         return (
             self._num_drawn > 0
             and isinstance(request.prompt, Document)
@@ -205,14 +205,43 @@ class Reranking:
                 tier=completion.receipt.tier,
             )
 
-    def _chosen(
+    async def _best(
         self,
+        request: CompletionRequest,
         greedy: Completion,
-        drawn: Completion,
-        answers: Sequence[Choice],
-        verdict: Verdict,
+        drawing: asyncio.Future[Completion],
         started_at: float,
     ) -> Completion:
+        """The greedy answer too, where no other is better, can be computed, or is waited for any longer."""
+        choosing = asyncio.ensure_future(self._choose(request, greedy, drawing, started_at))
+        name = (request.tenant, request.id)
+        self._choosing[name] = choosing
+        try:
+            await asyncio.wait((choosing,))
+        finally:
+            del self._choosing[name]
+            choosing.cancel()
+        if choosing.cancelled():
+            return greedy
+        try:
+            return choosing.result()
+        except HalflineError as error:
+            _log.debug("no better answer", extra=fields(reason=str(error)))
+            return greedy
+
+    async def _choose(
+        self,
+        request: CompletionRequest,
+        greedy: Completion,
+        drawing: asyncio.Future[Completion],
+        started_at: float,
+    ) -> Completion:
+        assert isinstance(request.prompt, Document)
+        drawn = await drawing
+        answers = _different((*greedy.choices, *drawn.choices))
+        if len(answers) == 1:
+            return greedy
+        verdict = await self._judge.verdict(request, request.prompt, [answer.text for answer in answers])
         best = max(range(len(answers)), key=lambda place: verdict.logprobs[place])
         gain = verdict.logprobs[best] - verdict.logprobs[0]
         if gain < MARGIN:

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
-from halfline.errors import NotNow
+import pytest
+
+from halfline.errors import HalflineError, NotNow, UnusableLogits
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.reranking import MARGIN, Reranking, Verdict
 from halfline.request import (
@@ -71,22 +73,22 @@ class _Pipeline:
 
 
 class _Judge:
-    def __init__(self, likes: dict[str, float], *, crowded: bool = False) -> None:
+    def __init__(self, likes: dict[str, float], *, failure: HalflineError | None = None) -> None:
         self._likes = likes
-        self._crowded = crowded
+        self._failure = failure
         self.judged: list[str] = []
 
     async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
-        if self._crowded:
-            raise NotNow("too many", 1.0)
+        if self._failure is not None:
+            raise self._failure
         self.judged += texts
         return Verdict(tuple(self._likes.get(text, -50.0) for text in texts), num_computed=7)
 
 
 def _complete(
-    pipeline: _Pipeline, judge: _Judge, request: CompletionRequest = _REQUEST, rerank: int = 3
+    pipeline: _Pipeline, judge: _Judge, request: CompletionRequest = _REQUEST
 ) -> tuple[Completion, Reranking]:
-    reranking = Reranking(pipeline, judge, PipelineOptions(rerank=rerank), clock=lambda: 0.0)
+    reranking = Reranking(pipeline, judge, PipelineOptions(rerank=3), clock=lambda: 0.0)
     return asyncio.run(reranking.complete(request)), reranking
 
 
@@ -126,9 +128,60 @@ def test_an_answer_that_was_replaced_by_a_newer_request_is_not_judged() -> None:
     assert (completion.choices[0].finish_reason, judge.judged) == ("superseded", [])
 
 
-def test_in_a_crowd_the_greedy_answer_is_shown() -> None:
-    completion, _ = _complete(_Pipeline(["a"]), _Judge({"a": 0.0}, crowded=True))
+@pytest.mark.parametrize("failure", [NotNow("too many", 1.0), UnusableLogits("not a number")])
+def test_the_greedy_answer_is_shown_where_no_other_can_be_judged(failure: HalflineError) -> None:
+    completion, _ = _complete(_Pipeline(["a"]), _Judge({"a": 0.0}, failure=failure))
     assert completion.choices[0].text == "greedy"
+
+
+def test_who_cancels_while_answers_are_judged_gets_the_greedy_one() -> None:
+    class Thoughtful(_Judge):
+        async def verdict(
+            self, request: CompletionRequest, document: Document, texts: Sequence[str]
+        ) -> Verdict:
+            judging.set()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+
+    async def main() -> None:
+        reranking = Reranking(_Pipeline(["a"]), Thoughtful({}), PipelineOptions(rerank=1))
+        asked = asyncio.ensure_future(reranking.complete(_REQUEST))
+        await judging.wait()
+        assert not reranking.cancel("r", "another tenant")
+        assert reranking.cancel("r", _REQUEST.tenant)
+        assert (await asked).choices[0].text == "greedy"
+        assert not reranking.cancel("r", _REQUEST.tenant)  # it has ended
+
+    judging = asyncio.Event()
+    asyncio.run(main())
+
+
+def test_a_client_that_leaves_while_answers_are_judged_takes_the_judging_along() -> None:
+    given_up: list[str] = []
+
+    class Thoughtful(_Judge):
+        async def verdict(
+            self, request: CompletionRequest, document: Document, texts: Sequence[str]
+        ) -> Verdict:
+            judging.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.append(request.id)
+            raise AssertionError("nobody sets it")
+
+    async def main() -> None:
+        reranking = Reranking(_Pipeline(["a"]), Thoughtful({}), PipelineOptions(rerank=1))
+        asked = asyncio.ensure_future(reranking.complete(_REQUEST))
+        await judging.wait()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await asyncio.sleep(0)
+        assert given_up == ["r"]
+
+    judging = asyncio.Event()
+    asyncio.run(main())
 
 
 def test_only_greedy_answers_with_something_behind_and_time_are_chosen() -> None:
@@ -142,9 +195,10 @@ def test_only_greedy_answers_with_something_behind_and_time_are_chosen() -> None
         judge = _Judge({"a": 0.0})
         _complete(_Pipeline(["a", "b"]), judge, request)
         assert judge.judged == []
-    judge = _Judge({"a": 0.0})
-    _complete(_Pipeline(["a"]), judge, rerank=0)
-    assert judge.judged == []
+    for options in (PipelineOptions(rerank=0), PipelineOptions(rerank=3, deadline_ms=100)):
+        judge = _Judge({"a": 0.0})
+        asyncio.run(Reranking(_Pipeline(["a"]), judge, options).complete(_REQUEST))
+        assert judge.judged == []
 
 
 def test_a_stream_is_one_delta_with_the_chosen_answer() -> None:
