@@ -156,6 +156,8 @@ class CompletionRequest:
     `user` is one of the tenant's users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
     it before others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
 
+    `num_pinned_tokens` of a prompt of token ids are what many others begin with: worth keeping.
+
     `postprocess` False leaves an editor's answer as the model wrote it. `min_confidence` is how probable the model has
     to find its first tokens, on average, for the answer to be shown; 0: always. None in either: the server's own habit.
     """
@@ -172,6 +174,7 @@ class CompletionRequest:
     priority: Priority = "interactive"
     deadline_ms: int | None = None
     identity: Identity | None = None
+    num_pinned_tokens: int = 0
     postprocess: bool | None = None
     min_confidence: float | None = None
 

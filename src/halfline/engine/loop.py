@@ -21,8 +21,9 @@ from halfline.kv.block_table import BlockTable
 from halfline.kv.disk_store import DiskStore
 from halfline.kv.disk_tier import PATIENCE_S, DiskTier
 from halfline.kv.disk_worker import DiskWorker
+from halfline.kv.pins import Pins
 from halfline.kv.prefix_index import PrefixIndex
-from halfline.model.executor import Executor
+from halfline.model.executor import BLOCK_TOKENS, Executor
 from halfline.request import FinishReason
 from halfline.telemetry.latencies import Latencies
 
@@ -78,7 +79,8 @@ class EngineLoop:
         self._index = PrefixIndex() if self._tier is None else PrefixIndex(self._tier.note)
         drafter = Speculation(options.max_draft_tokens) if options.speculation == "auto" else None
         self._kv_format = executor.kv_format
-        self._scheduler = Scheduler(self._pool, self._index, options, drafter, self._kv_format)
+        self._pins = Pins(self._pool, self._index, _max_pinned_blocks(executor, options))
+        self._scheduler = Scheduler(self._pool, self._index, options, drafter, self._kv_format, self._pins)
         self._runner = Runner(executor)
         self._clock = clock
         self._deliver = deliver
@@ -132,6 +134,7 @@ class EngineLoop:
             while not (self._closing and self._scheduler.idle):
                 self._receive()
                 self._step()
+            self._pins.release_all()
             if self._tier is not None:
                 self._tier.save_rest(self._clock, _LAST_SAVES_S)
         except Exception as error:
@@ -248,6 +251,12 @@ class EngineLoop:
             if isinstance(message, _Submit):
                 self._scheduler.add(message.sequence_id, message.work, message.now)
         self._hand_out(self._scheduler.give_up(self._clock()))
+
+
+def _max_pinned_blocks(executor: Executor, options: EngineOptions) -> int:
+    """What is over when one sequence has become as long as it may."""
+    longest = executor.kv_format.num_blocks(executor.spec.max_context)
+    return max(0, min(options.pinned_tokens // BLOCK_TOKENS, executor.num_blocks - longest))
 
 
 class _StepGuard:

@@ -34,10 +34,16 @@ class EngineOptions:
     max_draft_tokens: int = 16
     """Most tokens guessed at once for one sequence."""
 
+    pinned_tokens: int = 4096
+    """Most tokens of the constant beginnings of tasks' prompts whose KV stays in memory whatever else comes. Only what
+    the KV cache has beyond one full context is used for it; 0 keeps none longer than anything else."""
+
     def __post_init__(self) -> None:
         for name in ("step_tokens", "max_num_seqs", "max_waiting", "max_draft_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
+        if self.pinned_tokens < 0:
+            raise ValueError(f"pinned_tokens is {self.pinned_tokens}, it must not be negative")
         if self.step_tokens > 65536:
             raise ValueError(f"step_tokens is {self.step_tokens}, it must be at most 65536")
         for name, value in (("step_ms", self.step_ms), ("patience_s", self.patience_s)):

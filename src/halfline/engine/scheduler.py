@@ -31,6 +31,7 @@ from halfline.engine.urgency import IDLE, Urgency
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
+from halfline.kv.pins import Pins
 from halfline.kv.prefix_index import NO_MATCH, Match, PrefixIndex
 from halfline.model.kv_format import F16, KvFormat
 from halfline.request import FinishReason
@@ -44,7 +45,7 @@ _MAX_PASSED = 16
 class Scheduler:
     """Owns the sequences and the accounts of their blocks. One thread calls it: plan, then commit or abandon.
 
-    `drafter` None: nothing is guessed.
+    `drafter` None: nothing is guessed. `pins` None: nothing is kept for those to come.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Scheduler:
         options: EngineOptions,
         drafter: Drafter | None = None,
         kv_format: KvFormat = F16,
+        pins: Pins | None = None,
     ) -> None:
         self._kv_format = kv_format
+        self._pins = pins or Pins(pool, index, 0)
         self._pool = pool
         self._index = index
         self._drafting = Drafting(drafter or NoGuesses(), options.step_tokens)
@@ -156,6 +159,7 @@ class Scheduler:
 
     def stats(self) -> EngineStats:
         return EngineStats(
+            num_pinned_blocks=self._pins.num_blocks,
             num_running=len(self._running),
             num_waiting=len(self._waiting),
             num_blocks=self._pool.num_blocks,
@@ -176,7 +180,7 @@ class Scheduler:
 
     def check(self) -> None:
         """Raise InvariantBroken unless queues, tables, pool and index agree. Walks everything."""
-        check_accounts(self._pool, self._index, [sequence.table for sequence in self._running])
+        check_accounts(self._pool, self._index, [each.table for each in self._running], self._pins)
         if any(sequence.table.block_ids or sequence.num_computed for sequence in self._waiting):
             raise InvariantBroken("a waiting sequence holds blocks")
         if not self._on_hold <= {sequence.id for sequence in self._waiting}:
@@ -349,6 +353,7 @@ class Scheduler:
         if self._in_flight is not None:
             raise InvariantBroken(f"sequence {sequence.id} would give back blocks that a step is writing")
         sequence.table.publish_tail(sequence.token_ids, sequence.num_computed)
+        sequence.table.pin(self._pins, sequence.work.num_pinned_tokens)
         if sequence.work.scores_only:
             sequence.table.release_cold()
         else:

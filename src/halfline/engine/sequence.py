@@ -24,6 +24,7 @@ class Work:
     as a draft they cost no further step, whether or not others are made.
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
+    `num_pinned_tokens` of its first ones begin many prompts: their blocks stay when it ends (kv/pins.py).
     `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
     (engine/urgency.py). `hidden_mean` gathers the prompt's hidden states; None: nobody wants them.
     """
@@ -44,6 +45,7 @@ class Work:
     user: str = ""
     deadline_ms: float | None = None
     hidden_mean: HiddenMean | None = None
+    num_pinned_tokens: int = 0
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:

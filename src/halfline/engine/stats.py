@@ -10,7 +10,8 @@ from halfline.telemetry.latencies import Latencies
 class EngineStats:
     """A snapshot after a step. The block counts add up to `num_blocks`; the `total_` ones only ever rise.
 
-    held: in the table of a living sequence · cached: idle, but a later prompt may reuse it · blank: empty.
+    held: in the table of a living sequence, or pinned · cached: idle, but a later prompt may reuse it · blank: empty.
+    pinned: kept for prompts that begin alike (kv/pins.py); one that two of these begin with counts twice.
     drafted: guessed tokens that were run, accepted: those the model agreed with, by where the guess came from.
     `cancels`: from the moment something was called off, superseded or shed to its end, if that was why it ended.
     Evicted are cached blocks that were taken for new contents; tails are those that were not full.
@@ -22,6 +23,7 @@ class EngineStats:
     num_waiting: int = 0
     num_blocks: int = 0
     num_held_blocks: int = 0
+    num_pinned_blocks: int = 0
     num_cached_blocks: int = 0
     num_blank_blocks: int = 0
     total_steps: int = 0

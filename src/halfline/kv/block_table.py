@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool
+from halfline.kv.pins import Pins
 from halfline.kv.prefix_index import TOKEN_BYTES, Match, Node, Partial, PrefixIndex, token_blocks
 from halfline.model.kv_format import BLOCK_TOKENS, F16, KvFormat
 
@@ -141,6 +142,16 @@ class BlockTable:
             self._index.publish(self._tail, tokens, self.block_ids[self.num_published])
             self._num_tail_tokens = len(tokens) // TOKEN_BYTES
 
+    def pin(self, pins: Pins, num_tokens: int) -> None:
+        """Have the blocks that hold the first `num_tokens` kept, as far as these fill them. Before they are published
+        there is nothing to keep.
+        """
+        num_blocks = num_tokens // BLOCK_TOKENS
+        if 0 < num_blocks <= self.num_published:
+            last = self._index.node_of(self.block_ids[num_blocks - 1])
+            assert last is not None  # published, and held by this table
+            pins.pin(last, self.block_ids[:num_blocks])
+
     def next_block(self, token_ids: Sequence[int]) -> tuple[Node, bytes]:
         """What the next block to be published will be: its past and the tokens it has so far, as in `Match.missed`."""
         start = self.num_published * BLOCK_TOKENS
@@ -192,11 +203,17 @@ class BlockTable:
             self._encoded += token_blocks(new)
 
 
-def check_accounts(pool: BlockPool, index: PrefixIndex, tables: Sequence[BlockTable]) -> None:
-    """Raise InvariantBroken unless the tables hold exactly what the pool says is held. Walks everything."""
+def check_accounts(
+    pool: BlockPool, index: PrefixIndex, tables: Sequence[BlockTable], pins: Pins | None = None
+) -> None:
+    """Raise InvariantBroken unless tables and pins hold exactly what the pool says is held. Walks everything."""
     pool.check()
     index.check()
     holders = [0] * pool.num_blocks
+    if pins is not None:
+        pins.check()
+        for block_id in pins.held_ids():
+            holders[block_id] += 1
     for table in tables:
         if len(set(table.held_ids)) != len(table.held_ids):
             raise InvariantBroken(f"a table holds a block twice: {table.held_ids}")
@@ -210,7 +227,7 @@ def check_accounts(pool: BlockPool, index: PrefixIndex, tables: Sequence[BlockTa
     for block_id, count in enumerate(holders):
         if pool.num_holders(block_id) != count:
             raise InvariantBroken(
-                f"block {block_id} is in {count} tables, the pool counts {pool.num_holders(block_id)}"
+                f"block {block_id} is held {count} times, the pool counts {pool.num_holders(block_id)}"
             )
         if count == 0 and index.worth(block_id) != pool.idle_worth(block_id):
             raise InvariantBroken(f"idle block {block_id} is worth {index.worth(block_id)} in one book only")

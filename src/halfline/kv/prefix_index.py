@@ -106,6 +106,10 @@ class PrefixIndex:
     def __len__(self) -> int:
         return len(self._by_block)
 
+    def node_of(self, block_id: int) -> Node | None:
+        """Where the block's contents are known; None: they cannot be found."""
+        return self._by_block.get(block_id)
+
     def worth(self, block_id: int) -> Worth:
         """How much is lost when the block is taken for something else."""
         node = self._by_block.get(block_id)

@@ -89,6 +89,7 @@ class Works:
             tenant=request.tenant,
             user=request.user,
             deadline_ms=deadline_ms,
+            num_pinned_tokens=request.num_pinned_tokens,
         )
 
     def _sampler(self, params: SamplingParams, prompt: Prompt, index: int) -> Sampler:
