@@ -82,10 +82,12 @@ test: lint
 nightly: install
 	$(BIN)/pytest -m nightly
 
-# The page of what clients may rely on, which `make test` holds every change to; for a change that is meant.
-contract: .venv/installed
+# The pages of what clients may rely on, which `make test` holds every change to; for a change that is meant.
+contract: install
 	$(BIN)/python -c "import json; from halfline.api.app import create_app; from halfline.api.options import ApiOptions; \
 	  print(json.dumps(create_app(exit, ApiOptions()).openapi(), indent=1, sort_keys=True))" > docs/openapi.json
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src halfline/api/rpc/halfline.proto
+	$(BIN)/python -c "import json; from halfline.api.rpc.descriptor import described; print(json.dumps(described(), indent=1))" > docs/grpc.json
 
 # The half minute before a commit: everything but the tests that need a model, a server or the compiled kernels.
 check: lint

@@ -44,7 +44,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = scope[REQUEST_ID] = _request_id(scope)
+        request_id = scope[REQUEST_ID] = request_id_of(Headers(scope=scope))
         started = self._clock()
         status: int | None = None
 
@@ -80,9 +80,9 @@ class Observed:
             )
 
 
-def _request_id(scope: Scope) -> str:
+def request_id_of(headers: Headers) -> str:
     """The client's own where it is short and plain, else a fresh one."""
-    sent = Headers(scope=scope).get("x-request-id", "")
+    sent = headers.get("x-request-id", "")
     return sent if _SANE_ID.fullmatch(sent) else uuid.uuid4().hex
 
 

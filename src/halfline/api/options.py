@@ -7,6 +7,7 @@ from halfline.errors import BadRequest
 from halfline.sampling.profiles import DEFAULT_PROFILE, Profile, find_profile
 
 _DAY_S = 86_400
+_MOST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,10 @@ class ApiOptions:
 
     body_timeout_s: float = 30.0
     """Seconds in which a request's body has to come; a slower one is answered with 408."""
+
+    send_timeout_s: float = 30.0
+    """Seconds in which a client has to read on when it has fallen behind with an answer; one that does not is
+    disconnected, and what it asked for ends."""
 
     max_choices: int = 128
     """Most choices one request may ask for: prompts times `n` (or `best_of`)."""
@@ -40,6 +45,10 @@ class ApiOptions:
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call this server, such as `https://ide.example.com`; none by default."""
 
+    grpc_port: int | None = None
+    """Port of the gRPC service, on the same address, with the same keys and TLS files; 0 takes any free one. There is
+    none unless said. Needs the extra `grpc`."""
+
     require_keys: bool = False
     """Want an API key of everybody, also before there is one. Without this, keys are wanted as soon as one was created
     by `halfline key create`."""
@@ -54,9 +63,11 @@ class ApiOptions:
         for name in ("chat_max_tokens", "grace_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 0")
-        for name in ("header_timeout_s", "body_timeout_s"):
+        for name in ("header_timeout_s", "body_timeout_s", "send_timeout_s"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be more than 0")
+        if self.grpc_port is not None and not 0 <= self.grpc_port <= _MOST_PORT:
+            raise ValueError(f"grpc_port is {self.grpc_port}, it must be between 0 and {_MOST_PORT}")
         if self.grace_s > _DAY_S:
             raise ValueError(f"grace_s is {self.grace_s}, it must be at most {_DAY_S}")
         try:

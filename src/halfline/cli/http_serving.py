@@ -1,11 +1,17 @@
-"""HTTP around a model that is still being loaded: let clients in, greet when it is there, serve, end."""
+"""HTTP, and gRPC where it is asked for, around a model that is still being loaded: let clients in, greet when it is
+there, serve, end.
+"""
 
 import socket
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import typer
 
-from halfline.api.app import create_app
+from halfline.api.admission import Admission
+from halfline.api.answering import Answering
+from halfline.api.app import Beside, create_app
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.serving import Loaded
@@ -14,6 +20,7 @@ from halfline.cli.loading import Ready, assemble
 from halfline.cli.model_parts import ModelParts
 from halfline.cli.server import Server
 from halfline.cli.start_up import settle
+from halfline.errors import HalflineError
 from halfline.settings import Settings
 
 
@@ -24,6 +31,8 @@ def serve_http(
     scheme = "http" if settings.tls.cert is None else "https"
     url = f"{scheme}://{_host(settings.host)}:{listener.getsockname()[1]}"
     failures: list[Exception] = []
+    came_up: list[Ready] = []
+    grpc_port: list[int] = []
 
     def load() -> Loaded:
         try:
@@ -33,22 +42,48 @@ def serve_http(
             server.should_exit = True
             raise
         settle()
-        _greet(url, ready, wants_key=keys.required)
+        came_up.append(ready)
         return ready.loaded
 
+    def greet() -> None:
+        address = f"{_host(settings.host)}:{grpc_port[0]}" if grpc_port else None
+        _greet(url, address, came_up[0], wants_key=keys.required)
+
+    beside: list[Beside] = []
+    if settings.api.grpc_port is not None:
+        from halfline.api.rpc.server import grpc_beside  # an optional dependency
+
+        beside.append(_noting(failures, grpc_beside(settings.host, settings.tls, grpc_port.append)))
     live = LiveRequests()
-    server = Server(create_app(load, settings.api, live, keys), live, settings.api, settings.tls)
+    app = create_app(load, settings.api, live, keys, beside=beside, greet=greet)
+    server = Server(app, live, settings.api, settings.tls)
     listen(listener)
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
 
 
+def _noting(failures: list[Exception], beside: Beside) -> Beside:
+    """Uvicorn ends when a port beside it cannot be had, and does not say why."""
+
+    @asynccontextmanager
+    async def noted(answering: Answering, admission: Admission) -> AsyncIterator[None]:
+        async with AsyncExitStack() as entered:
+            try:
+                await entered.enter_async_context(beside(answering, admission))
+            except HalflineError as error:
+                failures.append(error)
+                raise
+            yield
+
+    return noted
+
+
 def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _greet(url: str, ready: Ready, *, wants_key: bool) -> None:
+def _greet(url: str, grpc_address: str | None, ready: Ready, *, wants_key: bool) -> None:
     """What to paste into an editor, and what was decided at start."""
     model = ready.loaded.model
     infill = f"infills ({model.infill_format})" if model.infill_format else "no infill tokens"
@@ -56,10 +91,12 @@ def _greet(url: str, ready: Ready, *, wants_key: bool) -> None:
     key = "a key from `halfline key create`" if wants_key else "any key"
     header = '-H "Authorization: Bearer $HALFLINE_API_KEY" ' if wants_key else ""
     name, served, address = (typer.style(text, bold=True) for text in ("halfline", model.name, url))
+    grpc = f"  gRPC             {grpc_address}\n" if grpc_address else ""
     typer.echo(
         f"{name} serves {served} at {address} (ready after {ready.load_s:.1f} s)\n"
         f"  OpenAI base URL  {url}/v1   any model name, {key}\n"
         f"  try              curl {url}/v1/completions {header}-d '{body}'\n"
+        f"{grpc}"
         f"  context          {model.max_context} tokens, {infill}\n"
         f"  KV cache         {ready.kv_bytes / 2**20:.0f} MiB = {ready.kv_tokens} tokens\n"
         f"  computes with    {ready.kernels}, {ready.num_threads} {'thread' if ready.num_threads == 1 else 'threads'}",

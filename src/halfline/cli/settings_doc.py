@@ -62,7 +62,7 @@ def _shown(annotation: Any, default: object) -> str:
     """A default, as it would be written or in words."""
     if default is not None:
         return f"`{_toml(default)}`"
-    return "none" if annotation in (SecretStr | None, Path | None) else "chosen at start"
+    return "none" if type(None) in get_args(annotation) else "chosen at start"
 
 
 def _attribute_docs(options: type) -> Mapping[str, str]:

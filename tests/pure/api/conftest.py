@@ -1,7 +1,7 @@
 """A pipeline that needs no model: it answers with letters, and remembers who was still reading."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from halfline.api.app import create_app
+from halfline.api.app import Beside, create_app
 from halfline.api.chat_template import ChatTemplate
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
@@ -191,6 +191,7 @@ def on_stage() -> Callable[..., object]:
         options: ApiOptions | None = None,
         load: Callable[[], Loaded] | None = None,
         keys: KeyRing | None = None,
+        beside: Sequence[Beside] = (),
     ) -> AsyncIterator[Stage]:
         pipeline, live = FakePipeline(), LiveRequests()
 
@@ -215,7 +216,7 @@ def on_stage() -> Callable[..., object]:
                 close=close,
             )
 
-        app = create_app(load or load_fake, options or ApiOptions(), live, keys)
+        app = create_app(load or load_fake, options or ApiOptions(), live, keys, beside=beside)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://halfline") as client:
             scene = Stage(pipeline, app, client, live)
