@@ -110,8 +110,9 @@ class Metrics:
         )
         self._answers = Counter(
             "halfline_answers",
-            "Requests answered, by where the answer came from: computed (miss), predicted before and so known as a"
-            " whole (typed), or known in its beginning (continued).",
+            "Requests answered, by where the answer came from: computed (miss), asked before (exact), predicted before"
+            " and so known as a whole (typed), known in its beginning (continued), computed from a guess that was"
+            " right (syntax, semantic), or fetched by its address (http).",
             ("tier",),
             registry=self.registry,
         )
@@ -149,8 +150,10 @@ class Metrics:
         self._prefill_seconds = self._histogram("prefill", "Time from first step to first token.")
         self._decode_seconds = self._histogram("decode", "Time from first token to last.")
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """One HTTP request is over. `route` is a pattern, never a path: paths are unbounded."""
+    def answered(self, route: str, status: int | str, seconds: float) -> None:
+        """One request is over; `status` is HTTP's number or gRPC's name. `route` is a pattern, never a path: paths are
+        unbounded.
+        """
         self._requests.labels(route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
