@@ -15,8 +15,13 @@ FinishReason = Literal["stop", "length", "deadline", "cancelled", "superseded", 
 """How a choice ended: by itself, at its limit, when its time was up, called off, replaced by a newer request of the
 same identity, given up under overload, or lost."""
 
-Tier = Literal["miss", "typed", "continued"]
-"""Where an answer came from: computed, known as a whole because it was predicted, or known in its beginning."""
+Tier = Literal["miss", "exact", "typed", "continued", "syntax", "semantic", "http"]
+"""Where an answer came from: computed; known as a whole because exactly that was asked before, or because it was
+predicted; known in its beginning; computed from a guess that the model agreed with, made from code that differs in
+names only, or from text that means about the same; or fetched by its address."""
+
+Caching = Literal["use", "refresh", "none"]
+"""Whether a request may be answered from what is known, is to be computed anew and kept, or computed and not kept."""
 
 Priority = Literal["interactive", "batch", "idle"]
 """Somebody waits for it; somebody wants it; it is welcome if there is nothing else to do."""
@@ -160,6 +165,7 @@ class CompletionRequest:
 
     `postprocess` False leaves an editor's answer as the model wrote it. `min_confidence` is how probable the model has
     to find its first tokens, on average, for the answer to be shown; 0: always. None in either: the server's own habit.
+    `caching` "use" lets it be answered from what is known.
     """
 
     id: str
@@ -177,6 +183,7 @@ class CompletionRequest:
     num_pinned_tokens: int = 0
     postprocess: bool | None = None
     min_confidence: float | None = None
+    caching: Caching = "use"
 
     def __post_init__(self) -> None:
         _require("max_tokens", self.max_tokens, 0, 2**31 - 1)

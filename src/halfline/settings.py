@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from halfline.api.options import ApiOptions
 from halfline.api.tls_options import TlsOptions
+from halfline.cache.options import CacheOptions
 from halfline.engine.options import EngineOptions
 from halfline.errors import BadRequest, BadSettings
 from halfline.model.kv_format import KvFormatName
@@ -92,6 +93,7 @@ class Settings(BaseSettings):
     telemetry: TelemetryOptions = TelemetryOptions()
 
     @model_validator(mode="before")
+    cache: CacheOptions = CacheOptions()
     @classmethod
     def _refuse_what_only_looks_right(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Pydantic would take true for 1, an empty path for this folder, and numbers nobody can wait for."""

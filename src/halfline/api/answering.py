@@ -23,7 +23,7 @@ from halfline.api.reply_stream import SUPERSEDED, ReplyStream
 from halfline.api.running import RunningCalls
 from halfline.api.serving import Loaded, Pipeline, Serving
 from halfline.api.tenants import tenant_of
-from halfline.request import Completion, CompletionRequest, Document, Identity, Receipt, Tier
+from halfline.request import Caching, Completion, CompletionRequest, Document, Identity, Receipt, Tier
 from halfline.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -136,7 +136,8 @@ class Answering:
 def _asked_by(asker: Asker, call: Call) -> Call:
     """With what the dialect could not tell of its requests."""
     cursor = asker.headers.get(CURSOR, "")[:_MOST_CURSOR]
-    requests = (_of_source(asker.source, each) for each in call.requests)
+    caching = _caching(asker.headers.get("cache-control", ""))
+    requests = (replace(_of_source(asker.source, each), caching=caching) for each in call.requests)
     return replace(
         call, requests=tuple(_of_cursor(cursor, place, each) for place, each in enumerate(requests))
     )
@@ -158,6 +159,14 @@ def _of_cursor(cursor: str, place: int, request: CompletionRequest) -> Completio
         return request
     # No identity of a dialect has an empty path.
     return replace(request, identity=Identity(request.tenant, f"{place} {cursor}", ""))
+
+
+def _caching(cache_control: str) -> Caching:
+    """RFC 9111's directives of a request; those that we have no use for change nothing."""
+    directives = {each.strip().lower() for each in cache_control.split(",")}
+    if "no-store" in directives:
+        return "none"
+    return "refresh" if "no-cache" in directives or "max-age=0" in directives else "use"
 
 
 def superseded(completions: Sequence[Completion]) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from halfline.api.chat_template import CHATML, ChatTemplate
 from halfline.api.serving import Loaded, ServedModel
+from halfline.cache.exact import ExactAnswers
+from halfline.cache.store import open_store
 from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
 from halfline.context.order_trial import Trial, try_orders
@@ -49,12 +51,26 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     executor, tokenizer = parts.executor, parts.tokenizer
     disk = None
     if settings.kv_disk_bytes:
-        scope = kv_scope(parts.path, parts.spec, executor.kv_format, executor.block_bytes)
+    scope = kv_scope(parts.path, parts.spec, executor.kv_format, executor.block_bytes)
         disk = DiskStore(settings.cache_dir / "kv", scope, settings.kv_disk_bytes)
     engine = EngineHandle(executor, settings.engine, disk=disk)
     infill = find_infill_format(tokenizer)
     order, trial = _infill_order(settings, executor, tokenizer, infill)
-    pipeline = CompletionPipeline(engine, tokenizer, parts.spec, settings.pipeline, infill_order=order)
+    store = open_store(settings.cache, settings.cache_dir)
+    pipeline = CompletionPipeline(
+        engine,
+        tokenizer,
+        parts.spec,
+        settings.pipeline,
+        infill_order=order,
+        exact=ExactAnswers(store, scope) if settings.cache.exact == "on" else None,
+    )
+
+    def close() -> None:
+        # Whoever wanted to finish has had the server's grace period.
+        engine.close(0.0)
+        store.close()
+
     # A model that reads what is behind the cursor has no need to choose.
     chosen = pipeline if infill else Reranking(pipeline, pipeline.judge, settings.pipeline)
     model = ServedModel(
@@ -77,8 +93,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
             chat=ChatTemplate(tokenizer, parts.chat_template or CHATML),
             engine_state=engine.stats,
             failure=lambda: engine.failure,
-            # Whoever wanted to finish has had the server's grace period.
-            close=lambda: engine.close(0.0),
+            close=close,
             ahead_state=lambda: pipeline.suggestions,
         ),
         pipeline=pipeline,

@@ -3,7 +3,7 @@
 The engine's `Generation` is one such answer. The others begin with what was known before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -42,15 +42,16 @@ class Begun:
     num_known: int = 0
 
 
-class KnownAnswer:
-    """All of it was known."""
+class KnownAnswers:
+    """All of them were known. One progress for each position, with its outcome."""
 
     ended = True
 
-    def __init__(self, progress: Progress, outcome: Outcome) -> None:
-        """`progress` has the outcome too."""
-        self.outcomes = {0: outcome}
-        self._progress = progress
+    def __init__(self, progress: Sequence[Progress]) -> None:
+        self.outcomes = {
+            position: each.outcome for position, each in enumerate(progress) if each.outcome is not None
+        }
+        self._progress = list(enumerate(progress))
 
     def cancel(self, reason: FinishReason = "cancelled") -> None:
         """There is nothing left to end."""
@@ -59,7 +60,7 @@ class KnownAnswer:
         """Nobody waits."""
 
     def arrived(self, num_heard: int) -> list[tuple[int, Progress]]:
-        return [(0, self._progress)][num_heard:]
+        return self._progress[num_heard:]
 
     async def news(self, num_heard: int) -> None:
         """There never is more."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
+from halfline.cache.exact import ExactAnswers
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle
 from halfline.errors import BadRequest
@@ -13,15 +14,16 @@ from halfline.pipeline.deadline import Alarm, SetAlarm, event_loop_alarm
 from halfline.pipeline.deltas import Deltas, joined
 from halfline.pipeline.following import Follower, Followers
 from halfline.pipeline.foresight import PipelineForesight, idle
+from halfline.pipeline.known_answers import Recording, known_answers
 from halfline.pipeline.late_work import LateWork, cursor_of
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import Postprocessing, postprocessing
 from halfline.pipeline.prompt import Prompt, PromptBuilder
-from halfline.pipeline.question import question
+from halfline.pipeline.question import question, question_digest
 from halfline.pipeline.receipts import Receipts, Trace
 from halfline.pipeline.reranking import SuffixJudge
-from halfline.pipeline.typed_through import TypedThrough
-from halfline.pipeline.works import Works, is_greedy
+from halfline.pipeline.typed_through import Listen, TypedThrough, nobody
+from halfline.pipeline.works import Works, is_remembered
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
 from halfline.text.infill import InfillOrder
 from halfline.text.spellings import Spellings
@@ -40,7 +42,9 @@ class CompletionPipeline:
         clock: Callable[[], float] = time.perf_counter,
         set_alarm: SetAlarm = event_loop_alarm,
         infill_order: InfillOrder | None = None,
+        exact: ExactAnswers | None = None,
     ) -> None:
+        """`exact` None: no answer is kept for whoever asks the same again."""
         spellings = Spellings(tokenizer)
         self._engine = engine
         self._tokenizer = tokenizer
@@ -58,6 +62,7 @@ class CompletionPipeline:
         self._receipts = Receipts(options.kept_receipts)
         self._followers = Followers()
         self._late_work = LateWork()
+        self._exact = exact
         self.foresight = PipelineForesight(
             engine,
             self._followers,
@@ -113,6 +118,7 @@ class CompletionPipeline:
         self._check_bias(request)
         prompt = await self._prompts.build(request, crowded=self._engine.crowded)
         trims = postprocessing(request, self._options)
+        address = await self._address(request, prompt, trims)
         prompt_ms = (self._clock() - started_at) * 1e3
         wanted_ms = self._options.deadline_ms if request.deadline_ms is None else request.deadline_ms
         left_ms = None if wanted_ms is None else wanted_ms - prompt_ms
@@ -120,7 +126,7 @@ class CompletionPipeline:
         follower = self._followers.follow(
             request,
             question(request, prompt, trims),
-            lambda: self._begin(request, prompt, trims, left_ms),
+            lambda: self._begin(request, prompt, trims, left_ms, address),
         )
         alarm = self._alarm(follower, prompt, trims, left_ms)
         deltas = Deltas(
@@ -160,18 +166,68 @@ class CompletionPipeline:
                 )
 
     def _begin(
-        self, request: CompletionRequest, prompt: Prompt, trims: Postprocessing, left_ms: float | None
+    async def _address(
+        self, request: CompletionRequest, prompt: Prompt, trims: Postprocessing
+    ) -> bytes | None:
+        """Where an answer to exactly this is kept; None: nowhere. One that is not in memory comes into it.
+
+        A keystroke does not wait for that: the next one would overtake it, and is nearly as fast.
+        """
+        digest = None if self._exact is None else question_digest(request, prompt, trims)
+        if self._exact is None or digest is None:
+            return None
+        address = self._exact.address(digest)
+        if request.caching == "use" and not self._exact.holds(address) and self._exact.may_fetch(address):
+            if request.identity is None:
+                await self._exact.fetch(address)
+            else:
+                self._exact.want(address)
+        return address
+
+        self,
+        request: CompletionRequest,
+        prompt: Prompt,
+        trims: Postprocessing,
+        left_ms: float | None,
+        address: bytes | None,
     ) -> Begun:
         if self._remembers(request):
-            return self._typed_through.begin(self._works.greedy(request, prompt, trims, left_ms))
+        listen: Listen = nobody
+        if self._exact is not None and address is not None:
+            known = self._known(self._exact, address, request, prompt, trims)
+            if known is not None:
+                return known
+            listen = Recording(self._exact, address, request.num_choices)
+            asked = self._works.greedy(request, prompt, trims, left_ms)
+            if request.caching == "refresh":
+                return self._typed_through.begin_anew(asked, listen)
+            return self._typed_through.begin(asked, listen)
         works = [
             self._works.whole(request, prompt, trims, index, left_ms) for index in range(request.num_choices)
         ]
-        return Begun(self._engine.submit(works))
+        return Begun(self._engine.submit(works, listen))
+
+    def _known(
+        self,
+        exact: ExactAnswers,
+        address: bytes,
+        request: CompletionRequest,
+        prompt: Prompt,
+        trims: Postprocessing,
+    ) -> Begun | None:
+        told = exact.get(address) if request.caching == "use" else None
+        if told is None:
+            return None
+        return known_answers(
+            told,
+            lambda: [
+                self._works.bare(request, prompt, trims, index, None) for index in range(request.num_choices)
+            ],
+        )
 
     def _remembers(self, request: CompletionRequest) -> bool:
         """Whether its tokens may be known already, and will be."""
-        return self._options.suggestions == "on" and request.priority != "batch" and is_greedy(request)
+        return self._options.suggestions == "on" and request.priority != "batch" and is_remembered(request)
 
     def _alarm(
         self, follower: Follower, prompt: Prompt, trims: Postprocessing, left_ms: float | None

@@ -20,7 +20,7 @@ from halfline.pipeline.postprocess.postprocessing import postprocessing
 from halfline.pipeline.prompt import PromptBuilder
 from halfline.pipeline.read_ahead import ReadAhead
 from halfline.pipeline.typed_through import Greedy, TypedThrough
-from halfline.pipeline.works import Works, is_greedy
+from halfline.pipeline.works import Works, is_remembered
 from halfline.request import CompletionRequest
 from halfline.sampling.alternatives import AlternativesSampler
 from halfline.sampling.healing import Spellings
@@ -163,7 +163,7 @@ class PipelineForesight:
             generation.cancel()
 
     def _remembers(self, request: CompletionRequest) -> bool:
-        return self._options.suggestions == "on" and is_greedy(request)
+        return self._options.suggestions == "on" and is_remembered(request)
 
     async def _asked(self, request: CompletionRequest) -> Greedy:
         prompt = await self._prompts.build(request, keeps=False)

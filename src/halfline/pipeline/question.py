@@ -1,7 +1,9 @@
 """When two requests ask the same."""
 
+import struct
 from collections.abc import Hashable
 from dataclasses import fields
+from hashlib import blake2b
 
 from halfline.pipeline.postprocess.postprocessing import Postprocessing
 from halfline.pipeline.prompt import Prompt
@@ -9,9 +11,9 @@ from halfline.request import CompletionRequest
 
 
 def question(request: CompletionRequest, prompt: Prompt, trims: Postprocessing) -> Hashable | None:
-    """What has to be the same for the answer to be the same; None: it is drawn anew for everybody who asks."""
+    """What has to be the same for the answer to be the same; None: it is computed anew for everybody who asks."""
     params = request.params
-    if not params.greedy and params.seed is None:
+    if request.caching != "use" or (not params.greedy and params.seed is None):
         return None
     return (
         request.tenant,
@@ -28,3 +30,34 @@ def question(request: CompletionRequest, prompt: Prompt, trims: Postprocessing) 
         request.priority,
         request.deadline_ms,
     )
+
+
+def question_digest(request: CompletionRequest, prompt: Prompt, trims: Postprocessing) -> bytes | None:
+    """32 bytes that are the same only where the answer is, for as long as the same model computes; None: it is not to
+    be kept, or not decided by what was asked.
+
+    Unlike `question` it leaves out when an answer comes, and takes no part from this process.
+    """
+    params = request.params
+    if (
+        request.caching == "none"
+        or request.max_tokens == 0
+        or (not params.greedy and params.seed is None)
+        or (request.echo and params.logprobs is not None)  # scores of the prompt are no answer
+        or request.bounds.line_time_ms is not None
+    ):
+        return None
+    parts = (
+        request.tenant,
+        prompt.forced_text,
+        prompt.text if request.echo else "",
+        prompt.max_new_tokens,
+        sorted(prompt.stop_token_ids),
+        trims,
+        [(each.name, getattr(params, each.name)) for each in fields(params) if each.name != "logit_bias"],
+        sorted(params.logit_bias.items()),
+        request.num_choices,
+        request.echo,
+    )
+    ids = struct.pack(f"<q{len(prompt.token_ids)}i", len(prompt.token_ids), *prompt.token_ids)
+    return blake2b(ids + repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()

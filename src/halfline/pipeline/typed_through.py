@@ -9,12 +9,18 @@ from dataclasses import dataclass, replace
 
 from halfline.document.suggestions import Suggestions, Walk
 from halfline.engine.handle import EngineHandle, Generation
-from halfline.engine.sequence import Outcome, Progress, SequenceStats, Work
+from halfline.engine.sequence import Progress, Work
 from halfline.engine.speculation.repeats import Repeats
-from halfline.pipeline.answers import Begun, ContinuedAnswer, KnownAnswer
-from halfline.request import FinishReason
-from halfline.sampling.reader import NOTHING, Piece
-from halfline.sampling.sampler import Scored
+from halfline.pipeline.answers import Begun, ContinuedAnswer, KnownAnswers
+from halfline.pipeline.known_tokens import Known, known_outcome, read_known
+from halfline.sampling.reader import NOTHING
+
+Listen = Callable[[int, Progress], None]
+"""Hears each position's progress the moment it arrives, whoever else follows."""
+
+
+def nobody(position: int, progress: Progress) -> None:
+    """Does not listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,16 @@ class TypedThrough:
         self._engine = engine
         self._suggestions = suggestions
 
-    def begin(self, asked: Greedy) -> Begun:
-        """Raises what `EngineHandle.submit` raises."""
-        beginning = self._beginning(asked, ahead=False)
-        if beginning.finish_reason is not None:
-            outcome = Outcome(beginning.finish_reason, _stats(beginning, len(asked.work.prompt_ids)))
-            progress = Progress(0, beginning.piece, outcome=outcome)
-            return Begun(KnownAnswer(progress, outcome), "typed", outcome.stats.num_generated)
-        rest = self._compute([beginning])
-        if not beginning.tokens:
-            return Begun(rest)
-        num_known = beginning.num_new
-        answer = ContinuedAnswer(Progress(0, beginning.piece), num_known, rest)
-        return Begun(answer, "continued", num_known)
+    def begin(self, asked: Greedy, listen: Listen = nobody) -> Begun:
+        """`listen` hears all tokens of an answer of which any has to be computed. Raises what `EngineHandle.submit`
+        raises.
+        """
+        return self._begin(self._beginning(asked, ahead=False), listen)
+
+    def begin_anew(self, asked: Greedy, listen: Listen = nobody) -> Begun:
+        """As if nothing were known; what comes is remembered."""
+        walk = self._suggestions.walk(asked.namespace, asked.work.prompt_ids, asked.forced)
+        return self._begin(_Beginning(asked, walk, Known((), NOTHING, None)), listen)
 
     def look_ahead(self, guesses: Sequence[Greedy], most: int | None = None) -> Generation | None:
         """Compute the first `most` guesses of which something is missing, as one batch; None: of none is.
@@ -62,53 +65,54 @@ class TypedThrough:
         """
         different = {guess.state: guess for guess in reversed(guesses)}
         beginnings = [self._beginning(guess, ahead=True) for guess in reversed(different.values())]
-        missing = [each for each in beginnings if each.finish_reason is None][:most]
-        return self._compute(missing) if missing else None
+        missing = [each for each in beginnings if each.known.finish_reason is None][:most]
+        return self._compute(missing, nobody) if missing else None
 
-    def _compute(self, beginnings: Sequence["_Beginning"]) -> Generation:
+    def _begin(self, beginning: "_Beginning", listen: Listen) -> Begun:
+        known = beginning.known
+        if known.finish_reason is not None:
+            num_prompt = len(beginning.asked.work.prompt_ids)
+            outcome = known_outcome(known.finish_reason, num_prompt, beginning.num_new)
+            return Begun(
+                KnownAnswers([Progress(0, known.piece, outcome=outcome)]), "typed", beginning.num_new
+            )
+        listen(0, Progress(0, sampled=tuple(known.tokens)))
+        num_known = beginning.num_new  # from here on the reader reads what is computed
+        rest = self._compute([beginning], listen)
+        if not known.tokens:
+            return Begun(rest)
+        return Begun(ContinuedAnswer(Progress(0, known.piece), num_known, rest), "continued", num_known)
+
+    def _compute(self, beginnings: Sequence["_Beginning"], listen: Listen) -> Generation:
         def learn(position: int, progress: Progress) -> None:
             for token in progress.sampled:
                 beginnings[position].walk.learn(token)
+            listen(position, progress)
 
         return self._engine.submit([each.rest() for each in beginnings], learn)
 
     def _beginning(self, asked: Greedy, *, ahead: bool) -> "_Beginning":
-        """Read what is known, as the engine would have read it when it came (engine/scheduler.py)."""
-        work, reader = asked.work, asked.work.reader
-        walk = self._suggestions.walk(asked.namespace, work.prompt_ids, asked.forced, ahead=ahead)
-        piece, tokens = NOTHING, []
-        while (token := walk.known()) is not None:
-            tokens.append(token)
-            work.sampler.follow(token.token_id)
-            if token.token_id in work.stop_token_ids and not reader.forcing:
-                return _Beginning(asked, walk, tokens, piece + reader.finish(), "stop")
-            piece += reader.push(token)
-            if reader.stopped:
-                return _Beginning(asked, walk, tokens, piece, "stop")
-            if len(tokens) - reader.num_forced == work.max_new_tokens:
-                return _Beginning(asked, walk, tokens, piece + reader.finish(), "length")
-        return _Beginning(asked, walk, tokens, piece, None)
+        walk = self._suggestions.walk(asked.namespace, asked.work.prompt_ids, asked.forced, ahead=ahead)
+        return _Beginning(asked, walk, read_known(asked.work, iter(walk.known, None)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """What is known of an answer: all of it where there is a `finish_reason`."""
+    """What is known of an answer."""
 
     asked: Greedy
     walk: Walk
-    tokens: Sequence[Scored]
-    piece: Piece
-    finish_reason: FinishReason | None
+    known: Known
 
     @property
     def num_new(self) -> int:
         """Tokens that are not only the forced text's."""
-        return len(self.tokens) - self.asked.work.reader.num_forced
+        return len(self.known.tokens) - self.asked.work.reader.num_forced
 
     def rest(self) -> Work:
         """What is left to be computed behind them."""
         work = self.asked.work
-        token_ids = tuple(token.token_id for token in self.tokens)
+        token_ids = tuple(token.token_id for token in self.known.tokens)
         num_known = len(token_ids)
         return replace(
             work,
@@ -118,15 +122,3 @@ class _Beginning:
             max_forced_tokens=len(self.walk.forced),
             draft_sources=self.asked.drafts(),
         )
-
-
-def _stats(beginning: _Beginning, num_prompt: int) -> SequenceStats:
-    """Of an answer for which nothing was computed."""
-    return SequenceStats(
-        num_reused=num_prompt,
-        num_computed=0,
-        num_generated=beginning.num_new,
-        queue_ms=0.0,
-        prefill_ms=0.0,
-        decode_ms=0.0,
-    )

@@ -40,7 +40,7 @@ class Works:
         deadline_ms: float | None,
     ) -> Work:
         """The choice at `index`; its answer is wanted in `deadline_ms` from now."""
-        work = self._work(request, prompt, trims, index, deadline_ms)
+        work = self.bare(request, prompt, trims, index, deadline_ms)
         return replace(work, draft_sources=self._draft_sources(request, prompt))
 
     def greedy(
@@ -51,7 +51,7 @@ class Works:
         deadline_ms: float | None = None,
     ) -> Greedy:
         """The only choice of a request that `is_greedy`. Texts to guess from are looked for when they are needed."""
-        work = self._work(request, prompt, trims, 0, deadline_ms)
+        work = self.bare(request, prompt, trims, 0, deadline_ms)
         # With scores or without, the tokens are the same, but only scored ones can be judged.
         kind = "" if trims.params(request.params).logprobs is None else "scored/"
         return Greedy(
@@ -61,7 +61,7 @@ class Works:
             lambda: self._draft_sources(request, prompt),
         )
 
-    def _work(
+    def bare(
         self,
         request: CompletionRequest,
         prompt: Prompt,
@@ -69,6 +69,7 @@ class Works:
         index: int,
         deadline_ms: float | None,
     ) -> Work:
+        """As `whole`, with nothing to guess from."""
         return Work(
             prompt_ids=prompt.token_ids,
             max_new_tokens=prompt.max_new_tokens,
@@ -116,3 +117,8 @@ def is_greedy(request: CompletionRequest) -> bool:
         ignore_eos=params.ignore_eos,
     )
     return params == neutral and request.num_choices == 1 and request.max_tokens > 0
+
+
+def is_remembered(request: CompletionRequest) -> bool:
+    """Whether its tokens may be known, and will be."""
+    return request.caching != "none" and is_greedy(request)

@@ -1,0 +1,205 @@
+"""Who asks exactly the same is told exactly the same, computed or not."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from halfline.cache.exact import ExactAnswers
+from halfline.cache.memory import MemoryTier
+from halfline.cache.store import Store
+from halfline.engine.handle import EngineHandle
+from halfline.engine.hash_executor import HashExecutor
+from halfline.engine.options import EngineOptions
+from halfline.model.executor import Batch, Outputs
+from halfline.model.random_model import EOS_ID, byte_vocab
+from halfline.pipeline.complete import CompletionPipeline
+from halfline.pipeline.options import PipelineOptions
+from halfline.request import Completion, CompletionRequest, Document, Identity, SamplingParams
+from halfline.text.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer(byte_vocab())
+LIKELY = np.array([*b"abc(). \n"])
+
+
+class Babbler(HashExecutor):
+    """Says readable text, and falls silent now and then. Counts its steps."""
+
+    num_steps = 0
+
+    def run(self, batch: Batch) -> Outputs | None:
+        outputs = super().run(batch)
+        self.num_steps += 1
+        if outputs is not None:
+            outputs.logits[:, LIKELY] += 4.0
+            outputs.logits[:, EOS_ID] += 4.0
+        return outputs if outputs is None else replace(outputs, top=None)
+
+
+Main = Callable[[CompletionPipeline, Babbler], Coroutine[None, None, None]]
+
+
+def serve(main: Main, store: Store | None = None, options: PipelineOptions | None = None) -> None:
+    async def patient() -> None:
+        executor = Babbler(256)
+        engine = EngineHandle(executor, EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off"))
+        engine.start()
+        exact = ExactAnswers(store or Store(MemoryTier(1 << 24, 1e12)), b"babbler")
+        pipeline = CompletionPipeline(
+            engine, TOKENIZER, executor.spec, options or PipelineOptions(), exact=exact
+        )
+        try:
+            async with asyncio.timeout(60):
+                await main(pipeline, executor)
+        finally:
+            await asyncio.to_thread(engine.close, 0.0)
+
+    asyncio.run(patient())
+
+
+def request(**changes: Any) -> CompletionRequest:
+    base = CompletionRequest(id="r", prompt="def f(", params=SamplingParams(), max_tokens=6)
+    return replace(base, **changes)
+
+
+def shown(answer: Completion) -> object:
+    return answer.choices
+
+
+QUESTIONS = [
+    request(),
+    request(prompt="def g("),
+    request(prompt="def f ("),
+    request(prompt="not def f("),
+    request(max_tokens=7),
+    request(tenant="other"),
+    request(echo=True),
+    request(num_choices=2, params=SamplingParams(temperature=1.0, seed=1)),
+    request(params=SamplingParams(temperature=1.0, seed=1)),
+    request(params=SamplingParams(temperature=1.0, seed=2)),
+    request(params=SamplingParams(temperature=0.9, seed=1)),
+    request(params=SamplingParams(logprobs=2)),
+    request(params=SamplingParams(logprobs=1)),
+    request(params=SamplingParams(stop=("a",))),
+    request(params=SamplingParams(ignore_eos=True)),
+    request(params=SamplingParams(logit_bias={98: 3.0})),
+    request(params=SamplingParams(repetition_penalty=1.5)),
+    request(prompt=Document("if a < b:\n    ", "\n", "a.py")),
+    request(prompt=Document("if a <= b:\n    ", "\n", "a.py")),
+    request(prompt=Document("if b < a:\n    ", "\n", "a.py")),
+    request(prompt=Document("if not a < b:\n    ", "\n", "a.py")),
+    request(prompt=Document("if a < b:\n        ", "\n", "a.py")),
+    request(prompt=Document("if a < b:\n    ", "\n", "b.rs")),
+    request(prompt=Document("if a < b:\n    ", "\nelse", "a.py")),
+    request(prompt=Document("if a < b:\n    ", "\n", "a.py"), postprocess=False),
+    request(prompt=Document("if a < b:\n    ", "\n", "a.py"), min_confidence=0.2),
+]
+
+
+def test_the_same_question_is_answered_without_a_step_and_with_the_same_answer() -> None:
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        first = [await pipeline.complete(replace(each, caching="none")) for each in QUESTIONS]
+        assert {answer.receipt.tier for answer in first} == {"miss"}
+        for each in QUESTIONS:
+            await pipeline.complete(replace(each, caching="refresh"))
+        executor.num_steps = 0
+        for each, computed in zip(QUESTIONS, first, strict=True):
+            again = await pipeline.complete(each)
+            assert shown(again) == shown(computed)
+            assert (again.receipt.tier, again.receipt.num_computed_tokens) == ("exact", 0)
+            streamed = [delta async for delta in pipeline.stream(each)]
+            for choice in computed.choices:
+                text = "".join(delta.text for delta in streamed if delta.index == choice.index)
+                assert text == choice.text
+            assert {delta.tier for delta in streamed if delta.finish_reason} == {"exact"}
+        assert executor.num_steps == 0
+
+    serve(main)
+
+
+def test_no_two_different_questions_have_one_address() -> None:
+    """Each is asked when all others are known, and computes the answer that it has where nothing is known."""
+
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        for each in QUESTIONS:
+            alone = await pipeline.complete(replace(each, caching="none"))
+            asked = await pipeline.complete(each)
+            assert asked.receipt.tier != "exact"
+            assert shown(asked) == shown(alone)
+
+    serve(main)
+    assert all(one != other for one, other in combinations(QUESTIONS, 2))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"params": SamplingParams(temperature=1.0)},
+        {"caching": "none"},
+        {"echo": True, "params": SamplingParams(logprobs=1)},
+    ],
+    ids=["drawn anew", "no-store", "scores of the prompt"],
+)
+def test_what_must_not_be_kept_is_computed_each_time(changes: dict[str, Any]) -> None:
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        for _ in range(2):
+            executor.num_steps = 0
+            answer = await pipeline.complete(request(**changes))
+            assert answer.receipt.tier == "miss" and executor.num_steps > 0
+
+    serve(main)
+
+
+def test_no_store_leaves_nothing_for_the_next_keystroke_either() -> None:
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        at_cursor = request(prompt=Document("def f", "", "a.py"), identity=Identity("local", "ann", "a.py"))
+        await pipeline.complete(replace(at_cursor, caching="none"))
+        assert (await pipeline.complete(at_cursor)).receipt.tier == "miss"
+        assert (await pipeline.complete(replace(at_cursor, caching="none"))).receipt.tier == "miss"
+        assert (await pipeline.complete(replace(at_cursor, caching="refresh"))).receipt.tier == "miss"
+        assert (await pipeline.complete(at_cursor)).receipt.tier == "exact"
+
+    serve(main)
+
+
+def test_an_answer_that_was_known_in_its_beginning_is_kept_whole() -> None:
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        shorter = request(params=SamplingParams(ignore_eos=True), max_tokens=4)
+        await pipeline.complete(shorter)
+        longer = replace(shorter, max_tokens=9)
+        begun = await pipeline.complete(longer)
+        assert begun.receipt.tier == "continued"
+        again = await pipeline.complete(longer)
+        assert (again.receipt.tier, shown(again)) == ("exact", shown(begun))
+
+    serve(main)
+
+
+def test_a_cancelled_answer_is_not_kept() -> None:
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        asked = request(params=SamplingParams(ignore_eos=True), max_tokens=100)
+        async for _ in pipeline.stream(asked):
+            break
+        pipeline.cancel("r", "local")
+        again = await pipeline.complete(asked)
+        assert again.receipt.tier in ("miss", "continued")
+        assert again.choices[0].finish_reason == "length"
+
+    serve(main)
+
+
+def test_a_store_outlives_the_pipeline_that_filled_it() -> None:
+    store = Store(MemoryTier(1 << 24, 1e12))
+    answers: list[object] = []
+
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        answer = await pipeline.complete(request())
+        answers.append((shown(answer), answer.receipt.tier))
+
+    serve(main, store)
+    serve(main, store)
+    assert answers[0][0] == answers[1][0] and [tier for _, tier in answers] == ["miss", "exact"]  # type: ignore[index]
