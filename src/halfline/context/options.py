@@ -1,0 +1,28 @@
+"""What an operator may turn about text of other files."""
+
+from dataclasses import dataclass
+
+from halfline.context.compression.choice import PASS_NAMES, PassName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """Text of other files comes from the client, and from an index of a workspace where there is one."""
+
+    compression: tuple[PassName, ...] = ()
+    """How text of other files is shortened, pass by pass: `comments`, `duplicates`, `bodies`, `entropy`, `prune` and
+    more ([context](context.md)). By default it is not."""
+
+    keep: float = 0.69
+    """What share of its tokens passes leave that can choose, such as `prune`, `tail` or `random`."""
+
+    index: str | None = None
+    """A folder that `halfline index` has read: what looks useful in it is shown to the model. Everybody who may use
+    this server may get answers from it."""
+
+    def __post_init__(self) -> None:
+        for name in self.compression:
+            if name not in PASS_NAMES:
+                raise ValueError(f"compression has `{name}`, there are {', '.join(PASS_NAMES)}")
+        if not 0.0 < self.keep <= 1.0:
+            raise ValueError(f"keep is {self.keep}, it must be more than 0 and at most 1")

@@ -1,0 +1,116 @@
+"""The text of other files that goes with a document: what the client sent, what an index adds, shortened.
+
+Both hold while one types. What was found is chosen once, and again when the cursor has gone far from where it was
+chosen; what was left out of a part stays left out until then (compression/held.py). So a keystroke's prompt goes on
+beginning like the one before. For a document that nobody names nothing is remembered.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from halfline.context.compression.choice import build_chain
+from halfline.context.compression.held import HeldDecisions
+from halfline.context.compression.passes import Budget, LineTokens, lined
+from halfline.context.documents import DocumentKey
+from halfline.context.options import ContextOptions
+from halfline.context.sources.found import Found, Source
+from halfline.request import Document, Part
+from halfline.text.tokenizer import Tokenizer
+
+_MAX_DOCUMENTS = 128
+_FAR_LINES = 150
+"""From the cursor's line at which parts were chosen: about what a window shows."""
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """`found` was chosen with the cursor in line `line`."""
+
+    found: tuple[Found, ...]
+    line: int
+    held: HeldDecisions = field(default_factory=HeldDecisions)
+
+
+class Surroundings:
+    """`source` None: only what clients send."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, vocab_size: int, options: ContextOptions, source: Source | None = None
+    ) -> None:
+        def encode(text: str) -> Sequence[int]:
+            return tokenizer.encode(text, add_bos=False, continues=True)
+
+        self._tokens = LineTokens(encode)
+        self._chain = (
+            build_chain(options.compression, self._tokens, vocab_size) if options.compression else None
+        )
+        self._keep = options.keep
+        self._source = source
+        self._known: OrderedDict[DocumentKey, _Remembered] = OrderedDict()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether documents stay as they are."""
+        return self._chain is None and self._source is None
+
+    def search(self, document: Document, key: DocumentKey | None) -> Callable[[], tuple[Found, ...]] | None:
+        """What to call, in any thread, for what `around` then needs; None: it is remembered, or there is no index."""
+        source = self._source
+        if source is None or self._remembered(document, key) is not None:
+            return None
+        return lambda: tuple(source.find(document))
+
+    def around(
+        self,
+        document: Document,
+        key: DocumentKey | None,
+        max_tokens: int,
+        found: tuple[Found, ...] | None,
+        *,
+        keeps: bool,
+    ) -> tuple[Document, Mapping[str, object]]:
+        """The document with its parts, at most so many tokens of them where passes can choose, and a ledger. `found`
+        None: nothing was searched for. `keeps` False: for a guess at the document's future.
+        """
+        known = self._remembered(document, key)
+        if known is None:
+            known = _Remembered(found or (), document.prefix.count("\n"))
+        elif not keeps:
+            known = replace(known, held=known.held.fork())
+        if key is not None and keeps:
+            self._known[key] = known
+            self._known.move_to_end(key)
+            if len(self._known) > _MAX_DOCUMENTS:
+                self._known.popitem(last=False)
+        sent = {part.text for part in document.parts}
+        chosen = [each for each in known.found if each.part.text not in sent]
+        # What the client finds worth reading stands nearer to the document.
+        parts = (*(each.part for each in chosen), *document.parts)
+        ledger: dict[str, object] = {}
+        if chosen:
+            ledger["found"] = [{"path": each.part.path, "reason": each.reason} for each in chosen]
+        if self._chain is not None and parts:
+            parts, shortened = self._shortened(parts, document, max_tokens, known.held)
+            ledger["compression"] = shortened
+        return replace(document, parts=parts), ledger
+
+    def _remembered(self, document: Document, key: DocumentKey | None) -> _Remembered | None:
+        known = None if key is None else self._known.get(key)
+        near = known is not None and abs(document.prefix.count("\n") - known.line) <= _FAR_LINES
+        return known if near else None
+
+    def _shortened(
+        self, parts: Sequence[Part], document: Document, max_tokens: int, held: HeldDecisions
+    ) -> tuple[tuple[Part, ...], Mapping[str, object]]:
+        assert self._chain is not None, "asked for by whoever calls"
+        given = [lined(part) for part in parts]
+        num_given = self._tokens.count(given)
+        budget = Budget(min(max_tokens, int(self._keep * num_given)), document.prefix, document.suffix)
+        shrunk = held.shrink(self._chain, given, budget)
+        left = tuple(Part(part.text, part.path) for part in shrunk.parts if part.lines)
+        return left, {
+            "tokens": num_given,
+            "tokens_left": self._tokens.count(shrunk.parts),
+            "lines_dropped": shrunk.reasons(),
+        }

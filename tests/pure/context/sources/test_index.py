@@ -1,0 +1,99 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from halfline.context.sources.index import WorkspaceIndex, index_of
+from halfline.context.sources.workspace import WorkspaceSource
+from halfline.request import Document
+
+FILES = {
+    "shop/basket.py": "class Basket:\n    def total_price(self):\n        return 0\n",
+    "shop/__init__.py": "VERSION = 1\n",
+    "other/basket_test.py": "def total_price():\n    return 'not imported'\n",
+    "till.py": "def checkout_receipt(customer, payment):\n    return customer.wallet.pay(payment)\n",
+}
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> WorkspaceIndex:
+    for path, text in FILES.items():
+        (tmp_path / "code" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / path).write_text(text)
+    made = index_of(tmp_path / "code", tmp_path / "data")
+    made.update()
+    return made
+
+
+def change(index: WorkspaceIndex, path: str, text: str) -> None:
+    file = index.root / path
+    file.write_text(text)
+    os.utime(file, ns=(1, file.stat().st_mtime_ns + 1_000_000))
+
+
+def test_an_update_reads_what_changed_and_forgets_what_is_gone(index: WorkspaceIndex) -> None:
+    change(index, "till.py", "def renamed_function():\n    pass\n")
+    (index.root / "shop/basket.py").unlink()
+    updated = index.update()
+    assert (updated.num_read, updated.num_unchanged, updated.num_forgotten) == (1, 2, 1)
+    assert index.defining(["renamed_function"]) and not index.defining(["checkout_receipt", "Basket"])
+    assert index.using(["renamed_function"]) and not index.using(["checkout_receipt"])
+    assert index.num_files() == 3
+
+
+def test_a_file_that_begins_to_hold_a_secret_is_forgotten(index: WorkspaceIndex) -> None:
+    change(index, "till.py", "KEY = 'AKIAABCDEFGHIJKLMNOP'\ndef checkout_receipt(): pass\n")
+    assert index.update().num_refused == 1
+    assert index.defining(["checkout_receipt"]) == []
+
+
+def test_a_file_that_changed_since_is_not_quoted(index: WorkspaceIndex) -> None:
+    (place,) = index.defining(["checkout_receipt"])
+    assert index.text(place) == FILES["till.py"]
+    change(index, "till.py", "# something else\n" + FILES["till.py"])
+    assert index.text(place) is None
+
+
+def test_an_index_of_another_format_is_made_anew(index: WorkspaceIndex) -> None:
+    with index._connected() as database:
+        database.execute("pragma user_version = 99")
+    assert index.update().num_read == len(FILES)
+
+
+def test_imports_lead_to_definitions_and_the_reason_says_how(index: WorkspaceIndex) -> None:
+    text = "from shop.basket import Basket\n\nbasket = Basket()\nprint(basket.total_price("
+    found = WorkspaceSource(index, 500).find(Document(text, ")\n", "main.py"))
+    assert [each.part.path for each in found][-1] == "shop/basket.py"
+    assert "other/basket_test.py" not in [each.part.path for each in found if "imported" in each.reason]
+    assert found[-1].part.text == FILES["shop/basket.py"]
+    assert "Basket" in found[-1].reason and "shop.basket" in found[-1].reason
+
+
+def test_pieces_that_are_alike_are_found_without_imports(index: WorkspaceIndex) -> None:
+    text = "def other_receipt(customer, payment, wallet):\n    customer."
+    (found,) = WorkspaceSource(index, 500).find(Document(text, "", None))
+    assert found.part.path == "till.py"
+    assert "3 names in common" in found.reason
+
+
+def test_a_document_is_not_its_own_context(index: WorkspaceIndex) -> None:
+    for path in ("till.py", str(index.root / "till.py"), "./till.py"):
+        document = Document("def checkout_receipt(customer, payment):\n    customer.wallet", "", path)
+        assert WorkspaceSource(index, 500).find(document) == []
+
+
+def test_what_is_found_fits_its_room(index: WorkspaceIndex) -> None:
+    document = Document("from shop.basket import Basket\nbasket.total_price(customer, payment", "", "main.py")
+    assert WorkspaceSource(index, 5).find(document) == []
+
+
+def test_an_index_that_cannot_be_read_finds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "broken").write_bytes(b"no database" * 100)
+    source = WorkspaceSource(WorkspaceIndex(tmp_path, tmp_path / "broken"), 500)
+    assert source.find(Document("some_name", "", "a.py")) == []
+
+
+@pytest.mark.parametrize("name", ['quo"te', "naïve", "汉字名", "OR", "NEAR", "a_b_c"])
+def test_any_name_can_be_asked_for(index: WorkspaceIndex, name: str) -> None:
+    index.using([name])
+    index.defining([name])
