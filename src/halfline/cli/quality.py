@@ -8,7 +8,9 @@ import typer
 from halfline.cli.exits import one_sentence
 from halfline.cli.quality_confidence import confidence
 from halfline.cli.quality_cuts import cuts
+from halfline.cli.quality_gate import gate
 from halfline.cli.quality_infilling import infilling
+from halfline.cli.quality_run import run
 from halfline.cli.where import DataDir, SettingsFile
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 quality_app = typer.Typer(no_args_is_help=True, help="Compare ways of running a model.")
 
+quality_app.command()(run)
+quality_app.command()(gate)
 quality_app.command()(infilling)
 quality_app.command()(cuts)
 quality_app.command()(confidence)

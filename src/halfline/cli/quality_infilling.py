@@ -51,6 +51,7 @@ def infilling(
         from rich.table import Table
 
         from halfline.errors import BadSettings
+        from halfline.quality.configuration import read_configuration
 
         try:
             from halfline.quality.infilling import report, suites
@@ -65,7 +66,7 @@ def infilling(
         arms = {"baseline": baseline} | ({} if candidate is None else {"candidate": candidate})
         results: dict[str, list[Result]] = {}
         for name, words in arms.items():
-            flags = {"model": model, "data_dir": data_dir, **_settings_of(words)}
+            flags = {"model": model, "data_dir": data_dir, **read_configuration(words)}
             results[name] = _filled(name, flags, settings, tasks, max_tokens, at_once, record)
         table = Table(
             f"{suite}, {len(tasks)} tasks", *arms, *(["difference (95 %)"] if candidate is not None else [])
@@ -91,18 +92,6 @@ def infilling(
                 found[metric] = asdict(compared)
         Console().print(table)
         print(json.dumps({"suite": suite, "tasks": len(tasks), "arms": arms, **found}))
-
-
-def _settings_of(words: str) -> dict[str, object]:
-    from halfline.errors import BadSettings
-
-    named: dict[str, object] = {}
-    for word in filter(None, words.split(",")):
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise BadSettings(f"{word!r} is no setting: say NAME=VALUE")
-        named[name] = value
-    return named
 
 
 def _filled(
@@ -163,7 +152,7 @@ def _filler(pipeline: "Pipeline", params: "SamplingParams", max_tokens: int) -> 
         completion = await pipeline.complete(
             CompletionRequest(
                 id=f"cmpl-{uuid.uuid4().hex}",
-                prompt=Document(task.prefix, task.suffix, task.path),
+                prompt=Document(task.prefix, task.suffix, task.path, task.parts),
                 params=replace(params, stop=("\n",) if task.single_line else ()),
                 max_tokens=max_tokens,
             )

@@ -1,6 +1,10 @@
-"""Executors with a known fault each: a quality gate that lets one of them pass is broken."""
+"""Executors and a tokenizer with a known fault each: a quality gate that lets one of them pass is broken.
 
-from collections.abc import Sequence
+Wrappers around the interfaces, so that nothing that serves knows of them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +14,7 @@ from halfline.model.executor import Batch, Executor, Outputs, StopFlag
 from halfline.model.kv_format import KvFormat
 from halfline.model.reference import with_logits
 from halfline.model.spec import ModelSpec
+from halfline.text.tokenizer import Tokenizer
 
 
 class Damaged:
@@ -99,3 +104,42 @@ class OffByOne(Damaged):
     def run(self, batch: Batch) -> Outputs | None:
         early = np.where(batch.first_places > 0, batch.first_places - 1, 0).astype(np.int32)
         return super().run(replace(batch, first_places=early))
+
+
+class WrongSign(Damaged):
+    """Every `nth` token's logit lies on the wrong side of its row's mean."""
+
+    def __init__(self, executor: Executor, nth: int) -> None:
+        super().__init__(executor)
+        self._nth = nth
+
+    def run(self, batch: Batch) -> Outputs | None:
+        outputs = super().run(batch)
+        if outputs is None:
+            return None
+        logits = outputs.logits.copy()
+        turned = logits[:, :: self._nth]
+        turned[:] = 2 * logits.mean(axis=1, keepdims=True) - turned
+        return with_logits(outputs, logits)
+
+
+class BlanksApart(Tokenizer):
+    """Cuts between any two spaces, so that an indentation is many tokens in the place of one or two."""
+
+    def encode(self, text: str, *, add_bos: bool | None = None, continues: bool = False) -> list[int]:
+        first, *others = _BETWEEN_SPACES.split(text)
+        token_ids = super().encode(first, add_bos=add_bos, continues=continues)
+        for other in others:
+            token_ids += super().encode(other, add_bos=False, continues=True)
+        return token_ids
+
+
+_BETWEEN_SPACES = re.compile("(?<= )(?= )")
+
+PLANTS: Mapping[str, Callable[[Executor], Executor]] = {
+    "noise": lambda executor: NoisyLogits(executor, 0.3, np.random.default_rng(0)),
+    "kv-row": lambda executor: WrongKVRow(executor, place=3),
+    "position": OffByOne,
+    "sign": lambda executor: WrongSign(executor, nth=64),
+}
+"""Faults that a gate has to find, by name."""

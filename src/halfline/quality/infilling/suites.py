@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from halfline.quality.suites.spread import spread
+from halfline.request import Part
+
 Suite = Literal["single-line", "random-span", "safim-api"]
 SUITES: tuple[Suite, ...] = get_args(Suite)
 
@@ -30,7 +33,7 @@ _FILE_NAMES = {"python": "task.py", "cpp": "task.cpp", "java": "Task.java", "csh
 class Task:
     """`problem` names what several holes were cut from: their results are not independent. `path` is what an editor
     would call the file. `single_line`: a line end in the answer ends it. `checks`: Python that follows the program and
-    fails when it is wrong; None: nothing can be run.
+    fails when it is wrong; None: nothing can be run. `parts` are pieces of other files worth reading.
     """
 
     id: str
@@ -41,6 +44,7 @@ class Task:
     wanted: str
     single_line: bool
     checks: str | None
+    parts: tuple[Part, ...] = ()
 
     def program(self, answer: str) -> str | None:
         """What to run; None when there is nothing to be told by running."""
@@ -55,9 +59,7 @@ def load(folder: Path, suite: Suite, limit: int | None = None) -> list[Task]:
         tasks = list(_tasks(suite, (json.loads(line) for line in lines)))
     except (EOFError, KeyError, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise ValueError(f"{file.name} is not as it was published: {error!r}") from error
-    if limit is None or limit >= len(tasks):
-        return tasks
-    return [tasks[len(tasks) * number // limit] for number in range(limit)]
+    return spread(tasks, limit)
 
 
 def _tasks(suite: Suite, rows: Iterator[Mapping[str, Any]]) -> Iterator[Task]:

@@ -1,0 +1,120 @@
+"""`halfline quality gate`: the comparisons that a release has to stand (C10)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from halfline.cli.exits import one_sentence
+from halfline.cli.quality_run import AtOnce, Data, Gates
+from halfline.cli.where import DataDir, SettingsFile
+
+if TYPE_CHECKING:
+    from halfline.cli.quality_comparing import Comparison
+    from halfline.quality.gate_file import GateArm
+    from halfline.quality.regression_test import Verdict
+
+FAILED = 1
+
+
+def gate(
+    arm: Annotated[
+        list[str] | None, typer.Option(help="Of quality.toml; all unless said, may be repeated.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Fewer tasks than the arm says: a look, no evidence.")
+    ] = None,
+    plant: Annotated[
+        Literal["noise", "kv-row", "position", "sign", "tokenizer"] | None,
+        typer.Option(
+            help="Spoil the candidate on purpose; the gate has to fail. Arm `identity` unless said."
+        ),
+    ] = None,
+    gates: Gates = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="New tokens at most, and true ones.")] = 64,
+    at_once: AtOnce = 4,
+    data: Data = Path("bench/data"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for each arm's JSON lines, gone on from, and its page.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    data_dir: DataDir = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Exit 0 if every arm keeps its margins, 1 if one does not.
+
+    A whole run of an arm whose candidate loses something is kept as its proof: `serve` starts with such settings only
+    when they have passed. Needs the extras `quality` and `syntax`. Prints tables, the worst cases of what failed, and a
+    line of JSON per arm.
+    """
+    with one_sentence():
+        from halfline.cli.quality_extras import check_extras  # start-up time: all of these
+
+        check_extras()
+        from halfline.cli.quality_arms import sides
+        from halfline.cli.quality_comparing import (
+            Comparison,
+            judged,
+            line,
+            run_comparison,
+            show,
+            show_worst,
+            write_page,
+        )
+        from halfline.cli.quality_suites import load_suites
+        from halfline.quality.gate_file import OURS, read_gate_file
+
+        file = read_gate_file(gates or OURS)
+        names = arm or (["identity"] if plant else list(file.arms))
+        passed = True
+        for each in [file.arm(name) for name in names]:
+            n = each.n if limit is None else min(limit, each.n)
+            flags = {"model": model, "data_dir": data_dir}
+            right, other = sides(each.baseline, each.candidate, flags, settings)
+            comparison = Comparison(
+                baseline=right,
+                candidate=other,
+                suites=load_suites(each.suites, data, limit=n, seed=1),
+                margins=each.margins,
+                max_tokens=max_tokens,
+                seed=1,
+                plant=plant,
+            )
+            name = each.name if plant is None else f"{each.name}-{plant}"
+            cases = run_comparison(comparison, None if out is None else out / f"{name}.jsonl", at_once)
+            verdict = judged(comparison, cases)
+            show(name, comparison, verdict)
+            if not verdict.passed:
+                show_worst(cases)
+            if out is not None:
+                write_page(out / f"{name}.html", name, comparison, cases, verdict)
+            if plant is None and n == each.n:
+                _keep_proof(each, comparison, verdict)
+            print(line(comparison, verdict, {"arm": name}))
+            passed = passed and verdict.passed
+        if not passed:
+            raise typer.Exit(FAILED)
+
+
+def _keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> None:
+    """Of what loses something, held to the same model when it loses nothing."""
+    from datetime import UTC, datetime
+
+    from halfline.cli.quality_arms import version
+    from halfline.quality.proofs import Proof, keep, lossy
+
+    lost = lossy(comparison.candidate.settings.model_dump(mode="json"))
+    exact = not lossy(comparison.baseline.settings.model_dump(mode="json"))
+    if lost and exact and comparison.baseline.model_sha256 == comparison.candidate.model_sha256:
+        keep(
+            comparison.candidate.settings.data_dir,
+            Proof(
+                model_sha256=comparison.candidate.model_sha256,
+                settings=lost,
+                arm=arm.name,
+                passed=verdict.passed,
+                date=datetime.now(UTC).date().isoformat(),
+                version=version(),
+                measured=verdict.report.record(),
+            ),
+        )

@@ -1,0 +1,113 @@
+"""Does every task of a comparison, in three passes: both arms teacher forced, the baseline's answers, the candidate's.
+
+Whatever is known already is not done again, and what was done is kept at once. Memory: both models, and the logits of
+one task.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfline.quality.comparison.case import Answer, Case, in_cluster, scores_from_record, scores_record
+from halfline.quality.comparison.lines import Lines
+from halfline.quality.divergence import compare_rows
+from halfline.quality.infilling.sandbox import Verdict
+from halfline.quality.infilling.suites import Task
+
+Pass = Literal["forced", "baseline", "candidate"]
+PASSES: tuple[Pass, ...] = ("forced", "baseline", "candidate")
+Advanced = Callable[[Pass], None]
+"""Hears of each task that a pass is done with."""
+
+
+class Side(Protocol):
+    """What a comparison asks of an arm (comparison/arm.py)."""
+
+    async def true_ids(self, task: Task) -> list[int]: ...
+    async def logits(self, task: Task, true_ids: Sequence[int]) -> NDArray[np.float32]: ...
+    def start(self) -> None: ...
+    async def answer(self, task: Task) -> Answer: ...
+    def close(self) -> None: ...
+
+
+async def compare(
+    tasks: Sequence[Task],
+    baseline: Side,
+    candidate: Side,
+    judge: Callable[[str], Verdict],
+    lines: Lines,
+    *,
+    num_at_once: int = 4,
+    advanced: Advanced = lambda done: None,
+) -> list[Case]:
+    """Cases in the tasks' order. What an arm raises ends the run; `judge` runs programs that a model wrote."""
+    for task in tasks:
+        if lines.find(("forced", task.id)) is None:
+            lines.keep(("forced", task.id), await _forced(task, baseline, candidate))
+        advanced("forced")
+    await _answers("baseline", baseline, tasks, judge, lines, num_at_once, advanced)
+    await _answers("candidate", candidate, tasks, judge, lines, num_at_once, advanced)
+    files: dict[str, int] = {}
+    return [_case(task, lines, files.setdefault(task.problem, len(files))) for task in tasks]
+
+
+async def _forced(task: Task, baseline: Side, candidate: Side) -> dict[str, object]:
+    true_ids = await baseline.true_ids(task)
+    right = await baseline.logits(task, true_ids)
+    judged = await candidate.logits(task, true_ids)
+    return scores_record(compare_rows(right, judged, np.array(true_ids, np.int32), 0))
+
+
+async def _answers(
+    name: Pass,
+    side: Side,
+    tasks: Sequence[Task],
+    judge: Callable[[str], Verdict],
+    lines: Lines,
+    num_at_once: int,
+    advanced: Advanced,
+) -> None:
+    turns = asyncio.Semaphore(num_at_once)
+
+    async def one(task: Task) -> None:
+        async with turns:
+            lines.keep((name, task.id), (await _judged(task, side.answer(task), judge)).record())
+        advanced(name)
+
+    missing = [task for task in tasks if lines.find((name, task.id)) is None]
+    for _ in range(len(tasks) - len(missing)):
+        advanced(name)
+    if not missing:
+        return
+    side.start()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in missing:
+                group.create_task(one(task))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed  # the others follow from it, or say the same
+    finally:
+        await asyncio.to_thread(side.close)
+
+
+async def _judged(task: Task, answering: Awaitable[Answer], judge: Callable[[str], Verdict]) -> Answer:
+    answer = await answering
+    program = task.program(answer.text)
+    if program is None:
+        return answer
+    return replace(answer, passed=await asyncio.to_thread(judge, program) == "passed")
+
+
+def _case(task: Task, lines: Lines, cluster: int) -> Case:
+    forced, baseline, candidate = (lines.find((name, task.id)) for name in PASSES)
+    assert forced is not None and baseline is not None and candidate is not None, "every pass has ended"
+    return Case(
+        task=task,
+        scores=in_cluster(scores_from_record(forced), cluster),
+        baseline=Answer.from_record(baseline),
+        candidate=Answer.from_record(candidate),
+    )

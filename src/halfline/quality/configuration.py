@@ -1,0 +1,41 @@
+"""A way to serve, as a person writes it: settings that differ from the usual ones.
+
+kv_format=int8,pipeline.prefix_tokens=512        on the command line
+int8.toml                                        a file of the form of settings.toml
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from halfline.errors import BadSettings
+
+
+def read_configuration(words: str) -> dict[str, object]:
+    """Settings by dotted name; what they mean, and whether there are such, is for `settings.py` to say.
+
+    Raises BadSettings.
+    """
+    if words.endswith(".toml"):
+        return _file(Path(words))
+    named: dict[str, object] = {}
+    for word in filter(None, words.split(",")):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadSettings(f"{word!r} is no setting: say NAME=VALUE")
+        named[name] = value
+    return named
+
+
+def _file(path: Path) -> dict[str, object]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSettings(f"the configuration {path} cannot be read: {error}") from error
+    named: dict[str, object] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            named |= {f"{name}.{inner}": each for inner, each in value.items()}
+        else:
+            named[name] = value
+    return named

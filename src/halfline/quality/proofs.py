@@ -1,0 +1,87 @@
+"""Which settings lose something, and which gates a model has passed with them: `serve` asks before it starts (C10).
+
+    DATA_DIR/quality/proofs.jsonl     a line for each gate that was run whole, the latest of equal ones counts
+
+A proof is about one model's bytes and exactly the settings that lose something: two mechanisms that passed alone may
+fail together.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from halfline.errors import BadSettings
+from halfline.model.store import sha256_of
+
+FILE_NAME = Path("quality") / "proofs.jsonl"
+
+EXACT: Mapping[str, object] = {"kv_format": "f16"}
+"""Settings that may lose something, by dotted name, and the value with which they do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """`settings` are those that lose something; `measured` is the report, `arm` names what in quality.toml was run."""
+
+    model_sha256: str
+    settings: Mapping[str, object]
+    arm: str
+    passed: bool
+    date: str
+    version: str
+    measured: Mapping[str, object]
+
+
+def lossy(settings: Mapping[str, Any]) -> dict[str, object]:
+    """Of settings as nested JSON data those that lose something, by dotted name."""
+    found = {}
+    for key, exact in EXACT.items():
+        value: Any = settings
+        for name in key.split("."):
+            value = value[name]
+        if value != exact:
+            found[key] = value
+    return found
+
+
+def model_digest(path: Path) -> str:
+    """sha256 of a model's file, or over those of its folder. Reads them whole: 0.1 to 0.5 s for the embedded model."""
+    if path.is_file():
+        return sha256_of(path)
+    digest = hashlib.sha256()
+    for file in sorted(each for each in path.rglob("*") if each.is_file()):
+        digest.update(f"{file.relative_to(path)} {sha256_of(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def keep(data_dir: Path, proof: Proof) -> None:
+    """Raises BadSettings when it cannot be written."""
+    path = data_dir / FILE_NAME
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(proof)) + "\n")
+    except OSError as error:
+        raise BadSettings(f"the proof cannot be kept in {path}: {error}") from error
+
+
+def find(data_dir: Path, model_sha256: str, settings: Mapping[str, object]) -> Proof | None:
+    """The latest gate that this model went through with exactly these. Lines that cannot be read prove nothing."""
+    path = data_dir / FILE_NAME
+    if not path.exists():
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise BadSettings(f"the proofs in {path} cannot be read: {error}") from error
+    for line in reversed(lines):
+        try:
+            proof = Proof(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        if proof.model_sha256 == model_sha256 and proof.settings == dict(settings):
+            return proof
+    return None

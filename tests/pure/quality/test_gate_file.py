@@ -1,0 +1,65 @@
+"""quality.toml is read whole or refused, and ours says what a release has to stand."""
+
+from pathlib import Path
+
+import pytest
+
+from halfline.cli.quality_suites import SUITE_NAMES
+from halfline.errors import BadSettings
+from halfline.quality.configuration import read_configuration
+from halfline.quality.gate_file import read_gate_file
+from halfline.quality.regression_test import LOSSLESS_MEAN_KL, LOSSY_MEAN_KL
+
+ARM = """
+[margins.tight]
+mean_kl = 1e-6
+
+[arms.one]
+about = "…"
+baseline = ""
+candidate = "kv_format=int8"
+suites = ["texts"]
+n = 3
+margins = "tight"
+"""
+
+
+def test_our_gates_hold_lossless_and_lossy_to_the_thresholds_that_are_named() -> None:
+    file = read_gate_file()
+    assert file.margins["lossless"].limits["mean_kl"] == LOSSLESS_MEAN_KL
+    assert file.margins["lossy"].limits["mean_kl"] == LOSSY_MEAN_KL
+    assert (file.arm("identity").baseline, file.arm("identity").candidate) == ("", "")
+    for arm in file.arms.values():
+        assert set(arm.suites) <= set(SUITE_NAMES)
+        assert read_configuration(arm.candidate) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("n = 3", "n = true"), "arms.one.n is True, it must be a int"),
+        (("n = 3", "n = 0"), "at least one suite"),
+        (("n = 3\n", ""), "'n' is missing"),
+        (("n = 3", "n = 3\nm = 4"), "'m' is unknown"),
+        (('"tight"', '"loose"'), "no margins 'loose'"),
+        (("mean_kl", "lk"), "no metric 'lk'"),
+        (("[margins.tight]", "[limits.tight]"), "unknown table 'limits'"),
+        (("1e-6", "="), "cannot be read"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(
+    tmp_path: Path, change: tuple[str, str], sentence: str
+) -> None:
+    file = tmp_path / "gates.toml"
+    file.write_text(ARM)
+    assert read_gate_file(file).arm("one").n == 3
+    file.write_text(ARM.replace(*change))
+    with pytest.raises(BadSettings, match=sentence):
+        read_gate_file(file)
+
+
+def test_an_arm_or_margins_that_are_not_there_are_named() -> None:
+    with pytest.raises(BadSettings, match="no arm 'x'; there are identity"):
+        read_gate_file().arm("x")
+    with pytest.raises(BadSettings, match="no margins 'x'; there are lossless"):
+        read_gate_file().margins_named("x")

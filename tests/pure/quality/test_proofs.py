@@ -1,0 +1,53 @@
+"""A proof holds for one model and exactly the settings that lose something, and the latest counts."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from halfline.quality.proofs import FILE_NAME, Proof, find, keep, lossy, model_digest
+
+PROOF = Proof(
+    model_sha256="m",
+    settings={"kv_format": "int8"},
+    arm="kv-int8",
+    passed=True,
+    date="2026-11-30",
+    version="1",
+    measured={"num_tasks": 3},
+)
+
+
+def test_what_loses_nothing_is_no_lossy_setting() -> None:
+    assert lossy({"kv_format": "f16"}) == {}
+    assert lossy({"kv_format": "int8", "threads": 2}) == {"kv_format": "int8"}
+
+
+def test_the_latest_of_the_same_model_and_settings_counts(tmp_path: Path) -> None:
+    assert find(tmp_path, "m", PROOF.settings) is None
+    keep(tmp_path, PROOF)
+    keep(tmp_path, replace(PROOF, model_sha256="other", passed=False))
+    assert find(tmp_path, "m", PROOF.settings) == PROOF
+    assert find(tmp_path, "m", {"kv_format": "int8", "more": 1}) is None
+    keep(tmp_path, replace(PROOF, passed=False))
+    found = find(tmp_path, "m", PROOF.settings)
+    assert found is not None and not found.passed
+
+
+def test_a_line_that_cannot_be_read_proves_nothing(tmp_path: Path) -> None:
+    keep(tmp_path, PROOF)
+    with (tmp_path / FILE_NAME).open("ab") as file:
+        file.write(b'{"model_sha256": "m"}\n\xff\n[]\n')
+    assert find(tmp_path, "m", PROOF.settings) == PROOF
+
+
+def test_a_models_digest_is_that_of_its_bytes_wherever_they_lie(tmp_path: Path) -> None:
+    file = tmp_path / "a.gguf"
+    file.write_bytes(b"weights")
+    assert model_digest(file) == hashlib.sha256(b"weights").hexdigest()
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+    assert model_digest(folders[0]) == model_digest(folders[1])
+    (folders[1] / "config.json").write_text("{ }")
+    assert model_digest(folders[0]) != model_digest(folders[1])
