@@ -17,6 +17,7 @@
     ├── ModelNotFound           nothing by that name; says what to do
     ├── DownloadFailed
     ├── BadSettings             unknown key, wrong type, impossible value
+    │   └── Unproved            may change answers, and nobody has shown by how much
     ├── MissingExtra            an optional part of the install is needed for this
     ├── NotNow                  try again later
     │   ├── Loading
@@ -31,6 +32,8 @@
 Constructors take the numbers and build the sentence. `api/failures.py` alone knows HTTP codes,
 `cli` alone knows exit codes.
 """
+
+from collections.abc import Mapping
 
 
 class HalflineError(Exception):
@@ -160,6 +163,17 @@ class MissingExtra(HalflineError):
 
 class BadSettings(HalflineError):
     """A setting is unknown, of the wrong type, or contradicts another."""
+
+
+class Unproved(BadSettings):
+    """Settings may change answers, and this model has passed no gate with them."""
+
+    def __init__(self, settings: Mapping[str, object], found: str) -> None:
+        named = ", ".join(f"{name} is {value}" for name, value in settings.items())
+        super().__init__(
+            f"{named}, which may change answers, and {found}; run `halfline quality gate` on an arm with just these,"
+            " or serve with --allow-unproved"
+        )
 
 
 class NotNow(HalflineError):

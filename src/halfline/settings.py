@@ -79,6 +79,10 @@ class Settings(BaseSettings):
     port: int = Field(8117, ge=0, le=65535)
     """Port to listen on; 0 takes any free one."""
 
+    allow_unproved: bool = False
+    """Serve with settings that may change answers, such as `kv_format = "int8"`, although this model has not passed a
+    `halfline quality gate` with them."""
+
     insecure_open: bool = False
     """Listen on addresses that others can reach, without keys: everyone who reaches the port may use it."""
 

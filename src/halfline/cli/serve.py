@@ -18,6 +18,12 @@ def serve(
     threads: Annotated[int | None, typer.Option(help="Threads that compute; all cores unless said.")] = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
+    allow_unproved: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-unproved", help="Serve although settings that may change answers passed no gate."
+        ),
+    ] = None,
     insecure_open: Annotated[
         bool | None,
         typer.Option("--insecure-open", help="Listen beyond this machine although no keys are asked for."),
@@ -30,6 +36,7 @@ def serve(
         "model": model,
         "threads": threads,
         "data_dir": data_dir,
+        "allow_unproved": allow_unproved,
         "insecure_open": insecure_open,
     }
     with one_sentence():

@@ -7,6 +7,7 @@ from halfline.api.keys.key_file import FILE_NAME
 from halfline.api.keys.key_ring import KeyRing
 from halfline.cli.listening import bind
 from halfline.cli.model_parts import find_model, load_parts
+from halfline.cli.proved import check_proved
 from halfline.cli.tls import check_tls
 from halfline.errors import BadSettings
 from halfline.settings import Settings
@@ -24,6 +25,7 @@ def run_server(settings: Settings) -> None:
     if settings.api.grpc_port is not None:
         _check_grpc(settings.host, settings.api.grpc_port, others_may_reach=may_reach)
     path = find_model(settings)
+    check_proved(settings, path)
     with ThreadPoolExecutor(1, "load") as loader:
         parts = loader.submit(load_parts, settings, path)
         # Start-up time: the imports of HTTP take as long as the weights, which are packed without the interpreter.

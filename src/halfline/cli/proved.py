@@ -1,0 +1,21 @@
+"""Whether `serve` may start with settings that lose something (C10)."""
+
+from pathlib import Path
+
+from halfline.errors import Unproved
+from halfline.quality.proofs import find, lossy, model_digest
+from halfline.settings import Settings
+
+
+def check_proved(settings: Settings, model: Path) -> None:
+    """Reads the model's files whole, only where something is lost. Raises Unproved, and BadSettings for proofs that
+    cannot be read.
+    """
+    lost = lossy(settings.model_dump(mode="json"))
+    if not lost or settings.allow_unproved:
+        return
+    proof = find(settings.data_dir, model_digest(model), lost)
+    if proof is None:
+        raise Unproved(lost, "this model has passed no gate with it")
+    if not proof.passed:
+        raise Unproved(lost, f"this model failed the gate {proof.arm} with it on {proof.date}")
