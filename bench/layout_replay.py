@@ -6,8 +6,9 @@
 Replays the trace's documents before the cursor, keystroke by keystroke, through the layout. Beside each keystroke's
 prompt stands what of it no earlier prompt begins with (`computed`, at least one token: the last is always run; the
 engine holds the latest `--held` tokens), and the oracle's share: the tokens of everything before the cursor behind
-the first place that differs from every earlier keystroke's. Each `--from` begins with nothing remembered; its first
-keystroke is the cold start, reported apart.
+the first place that differs from every earlier keystroke's. `ahead` is what is read at the keystroke's end for a window
+to come: in the pause, or, where there is none, beside the next keystroke. Each `--from` begins with nothing remembered;
+its first keystroke is the cold start, reported apart.
 """
 
 import argparse
@@ -109,7 +110,7 @@ def main() -> None:
         "--from", dest="starts", type=int, nargs="+", default=[1, 3000, 12_000, 20_000, 30_000]
     )
     parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--fresh", type=int, default=256)
+    parser.add_argument("--fresh", type=int, default=128)
     parser.add_argument("--least", type=int, default=64)
     parser.add_argument("--grown", type=int, default=1024)
     parser.add_argument("--max", type=int, default=1536)
@@ -120,13 +121,15 @@ def main() -> None:
         tokenizer = Tokenizer(checkpoint.vocab)
     encoder = TextEncoder(tokenizer, continues=False)
     sizes = LayoutSizes(options.fresh, options.least, options.grown, options.max)
-    computed, excess, lengths = [], [], []
+    computed, excess, ahead, lengths = [], [], [], []
     reasons: Counter[str] = Counter()
     for start in options.starts:
         layout, held, oracle = Layout(encoder, sizes), Held(options.held), Oracle()
         for number, keystroke in enumerate(replay(options.trace, range(start, start + 1), options.count)):
             placement = layout.place(keystroke.prefix)
             num_computed = held.run(placement.encoded.token_ids)
+            planned = () if placement.planned is None else placement.planned.token_ids[: placement.num_due]
+            num_ahead = held.run(planned) if planned else 0
             num_common = oracle.num_common(keystroke.prefix)
             # Tokens of the rest, from its line's start on: nothing reaches across.
             line = keystroke.prefix.rfind("\n", 0, num_common) + 1
@@ -138,6 +141,7 @@ def main() -> None:
                 continue
             computed.append(num_computed)
             excess.append(num_computed - num_oracle)
+            ahead.append(num_ahead)
             lengths.append(len(placement.encoded))
             reasons[placement.reason] += 1
     table = {
@@ -146,7 +150,12 @@ def main() -> None:
             "max": float(max(values)),
             "mean": float(np.mean(values)),
         }
-        for name, values in (("computed", computed), ("excess", excess), ("length", lengths))
+        for name, values in (
+            ("computed", computed),
+            ("excess", excess),
+            ("ahead", ahead),
+            ("length", lengths),
+        )
     }
     for name, row in table.items():
         print(f"{name:9}", "  ".join(f"{key} {value:.0f}" for key, value in row.items()))

@@ -9,7 +9,7 @@
 In all of these but psm what is typed is appended: a keystroke's prompt begins like the one before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from halfline.context.documents import DocumentKey, Documents, Middle, OpenDocument
@@ -42,7 +42,7 @@ class Room:
 class DocumentPrompt:
     """`token_ids` without BOS. `window` is the text before the cursor that the model sees or has to say, from character
     `start` of the document on: the tokens at `places` (two ranges in the anchored order), then `forced_text`.
-    `planned_ids` is how a prompt to come begins; empty: none is planned.
+    `planned_ids` is how a prompt to come begins, as far as it is due; empty: none is planned.
     """
 
     token_ids: tuple[int, ...]
@@ -86,11 +86,13 @@ class DocumentPrompts:
         `heals` False: the prompt's text is one range of its tokens and ends at the cursor. `keeps` False: for a guess
         at the document's future. Raises UnencodableText.
         """
-        if key is None or room.num_tokens < self._sizes.max_tokens + room.num_suffix_tokens:
-            return self._alone(document, room, heals=heals)
+        if key is None:
+            return self._alone(document, room, "grid", heals=heals)
+        if room.num_tokens < self._sizes.max_tokens + room.num_suffix_tokens:
+            return self._alone(document, room, "narrow", heals=heals)
         known = self._documents.find(key, keeps=keeps)
         placement = known.layout.place(document.prefix)
-        anew = placement.reason not in ("kept", "returned")
+        anew = placement.reason not in ("kept", "returned", "grown")
         suffix_ids, kept = self._suffix(known.suffix, document, room.num_suffix_tokens, anew=anew)
         if self._order == "anchored" and heals:
             known.middle = self._middle(known.middle, placement.encoded)
@@ -100,7 +102,7 @@ class DocumentPrompts:
             suffix_ids,
             placement.start,
             heals=heals,
-            planned=placement.planned,
+            planned=() if placement.planned is None else placement.planned.token_ids[: placement.num_due],
             ledger={
                 "anchor": placement.reason,
                 "expected_tokens": placement.num_expected,
@@ -108,7 +110,8 @@ class DocumentPrompts:
             },
         )
 
-    def _alone(self, document: Document, room: Room, *, heals: bool) -> DocumentPrompt:
+    def _alone(self, document: Document, room: Room, reason: str, *, heals: bool) -> DocumentPrompt:
+        """From a grid of lines, for the `reason` that nobody names the document or that it has no room to grow in."""
         max_tokens = min(int(self._sizes.max_tokens * room.share), room.num_tokens)
         start = self._grid.start(document.prefix, max_tokens)
         encoded = self._encoder.encode(document.prefix[start:])
@@ -119,7 +122,7 @@ class DocumentPrompts:
         suffix_ids, kept = self._suffix(StickySuffix(self._tokenizer), document, max_suffix, anew=True)
         middle = self._middle(None, encoded) if self._order == "anchored" and heals else None
         ledger = {
-            "anchor": "grid",
+            "anchor": reason,
             "window": room.share,
             "expected_tokens": len(encoded),
             "suffix_kept": kept,
@@ -157,7 +160,7 @@ class DocumentPrompts:
         *,
         heals: bool,
         ledger: Mapping[str, object],
-        planned: EncodedText | None = None,
+        planned: Sequence[int] = (),
     ) -> DocumentPrompt:
         parts = NO_FRAME if self._infill is None else frame(self._infill, suffix_ids, self._order)
         head_ids = (*parts.before, *(() if middle is None else middle.before.token_ids), *parts.between)
@@ -189,5 +192,5 @@ class DocumentPrompts:
                 "suffix_tokens": len(suffix_ids),
                 "forced_characters": len(last.text) - point.place,
             },
-            planned_ids=() if planned is None else (*parts.before, *planned.token_ids),
+            planned_ids=(*parts.before, *planned) if planned else (),
         )

@@ -15,7 +15,12 @@ else: neither of time nor of what the engine still holds.
 Of the anchors in reach the one that leaves least to compute is taken, the farthest among equals. A new one begins
 `fresh_tokens` before the cursor: where all others would cost more, or have grown beyond `max_tokens`. That is little to
 wait for, and little to go by: when it has been kept for a while, the window begins `grown_tokens` before the cursor.
-Where is planned earlier, so that an idle engine may read it ahead; whether it did changes nothing here.
+Where is planned at once, so that the engine may read it ahead, a piece at each keystroke; when all pieces are due the
+window begins there. Whether they were read changes nothing here.
+
+    keystroke     0        2     3     4           33    34    35
+    window        fresh    kept  kept  kept  ...   kept  kept  grown
+    due                    16    32    48    ...   512   512            tokens of what is planned
 """
 
 import re
@@ -31,8 +36,11 @@ Reason = Literal["whole", "kept", "returned", "fresh", "full", "grown"]
 """Everything before the cursor, and it is short · the latest anchor · an older one · a new one, as none was near · a
 new one, as the window was full · one farther away than the new one, which has been kept for a while."""
 
-PLANS_AFTER, GROWS_AFTER = 6, 24
-"""Keystrokes at a fresh anchor."""
+PLANS_AFTER = 2
+"""Keystrokes at a fresh anchor: most that are left again are left sooner."""
+
+PIECE_TOKENS = 16
+"""Of what is planned, due at each keystroke from then on: even where nobody ever pauses that is hardly felt."""
 
 _MAX_WINDOWS = 24  # remembered per document
 _HEAD_CHARACTERS = 48  # by which an anchor is recognised
@@ -61,7 +69,8 @@ class LayoutSizes:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The window is `encoded`, from the character `start` of the document on. `num_expected` of its tokens are behind
-    what the anchor was read with before. `planned` is how a window to come begins; None: none is planned.
+    what the anchor was read with before. `planned` is how a window to come begins, of which `num_due` tokens should
+    have been read before the next keystroke; None: none is planned.
     """
 
     encoded: EncodedText
@@ -69,6 +78,7 @@ class Placement:
     reason: Reason
     num_expected: int
     planned: EncodedText | None = None
+    num_due: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,20 @@ class _Window:
     encoded: EncodedText
     num_kept: int | None = None
     planned: EncodedText | None = None
+
+    @property
+    def num_due(self) -> int:
+        """Tokens of what is planned."""
+        if self.planned is None or self.num_kept is None:
+            return 0
+        return min(len(self.planned), (self.num_kept - PLANS_AFTER + 1) * PIECE_TOKENS)
+
+    @property
+    def grows(self) -> bool:
+        """Whether everything planned was due a keystroke ago: what was not read in a pause has been read since."""
+        if self.planned is None or self.num_kept is None:
+            return False
+        return (self.num_kept - PLANS_AFTER - 1) * PIECE_TOKENS >= len(self.planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +143,9 @@ class Layout:
                 reason: Reason = "kept" if each.window is self._windows[-1] else "returned"
                 window = self._remember(each, self._kept_again(each.window, near, first), encoded)
                 grown = self._grown(window, near, first)
-                planned = None if grown is not None else window.planned
-                return grown or Placement(encoded, first + each.place, reason, num_new, planned)
+                if grown is not None:
+                    return grown
+                return Placement(encoded, first + each.place, reason, num_new, window.planned, window.num_due)
         place, encoded = self._begin(near, first, self._sizes.fresh_tokens)
         whole = first + place == 0
         self._add(_Window(encoded, None if whole else 0))
@@ -140,16 +165,20 @@ class Layout:
         return replace(window, num_kept=window.num_kept + 1, planned=planned)
 
     def _grown(self, window: _Window, near: str, offset: int) -> Placement | None:
-        """The planned window, if it is time for it and it can still be found; None: the old one goes on."""
-        if window.planned is None or window.num_kept is None or window.num_kept < GROWS_AFTER:
+        """The planned window, if it is time for it and it is still what stands there; None: the old one goes on."""
+        if window.planned is None or not window.grows:
+            return None
+        text = window.planned.text
+        places = {
+            place: common_length(text, near[place : place + len(text)])
+            for place in _places(text[:_HEAD_CHARACTERS], near, offset == 0)
+        }
+        place = max(places, key=lambda each: places[each], default=None)
+        encoded = None if place is None else self._encoder.change(window.planned, near[place:])
+        if place is None or encoded is None or _num_behind(encoded, places[place]) > self._sizes.fresh_tokens:
+            self._windows[-1] = replace(window, num_kept=0, planned=None)  # it was edited since: plan anew
             return None
         self._windows[-1] = replace(window, num_kept=None, planned=None)
-        text = window.planned.text
-        places = list(_places(text[:_HEAD_CHARACTERS], near, offset == 0))
-        if not places:
-            return None
-        place = max(places, key=lambda each: common_length(text, near[each : each + len(text)]))
-        encoded = self._encoder.change(window.planned, near[place:])
         if not len(window.encoded) < len(encoded) <= self._sizes.max_tokens:
             return None
         self._add(_Window(encoded))

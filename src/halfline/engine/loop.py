@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from halfline.engine.options import EngineOptions
+from halfline.engine.plan import Plan
 from halfline.engine.runner import Runner
 from halfline.engine.scheduler import Scheduler
 from halfline.engine.sequence import Progress, Work
@@ -218,7 +219,7 @@ class EngineLoop:
                 raise InvariantBroken("sequences are left and none of them can run")
             return
         results = None
-        if self._guard.enter({chunk.sequence.id for chunk in plan.chunks}, plan.yields):
+        if self._guard.enter(plan):
             started = time.thread_time()
             results = self._runner.run(plan)
             self._compute_s += time.thread_time() - started
@@ -262,7 +263,7 @@ def _max_pinned_blocks(executor: Executor, options: EngineOptions) -> int:
 class _StepGuard:
     """Stops the running step when it is in vain: a long chunk gives up between two layers.
 
-    That is when everything in it was cancelled, or when it yields and somebody waits.
+    That is when everything in it was cancelled, and none of it is of use to others, or when it yields and somebody waits.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -270,13 +271,14 @@ class _StepGuard:
         self._lock = threading.Lock()
         self._in_step: set[int] = set()
         self._yields = False
+        self._outlasts = False
         self._cancelled: set[int] = set()
         self._somebody_waits = False
 
     def cancel(self, sequence_ids: frozenset[int]) -> None:
         with self._lock:
             self._cancelled |= sequence_ids
-            if self._in_step and self._in_step <= self._cancelled:
+            if self._in_step and self._in_step <= self._cancelled and not self._outlasts:
                 self._stop_flag.set()
 
     def somebody_waits(self) -> None:
@@ -302,14 +304,16 @@ class _StepGuard:
         with self._lock:
             self._cancelled -= sequence_ids
 
-    def enter(self, sequence_ids: set[int], yields: bool) -> bool:
+    def enter(self, plan: Plan) -> bool:
         """Whether the step is still worth running."""
+        sequence_ids = {chunk.sequence.id for chunk in plan.chunks}
         with self._lock:
             self._stop_flag.clear()
-            if sequence_ids <= self._cancelled or (yields and self._somebody_waits):
+            if sequence_ids <= self._cancelled or (plan.yields and self._somebody_waits):
                 return False
             self._in_step = sequence_ids
-            self._yields = yields
+            self._yields = plan.yields
+            self._outlasts = plan.outlasts
             return True
 
     def leave(self) -> None:

@@ -69,6 +69,13 @@ class Plan:
         return [copy for copy in copies if copy is not None]
 
     @property
+    def outlasts(self) -> bool:
+        """Whether it is of use even if all in it is cancelled."""
+        return not self.yields and any(
+            chunk.num_tokens > 1 and chunk.sequence.work.begins_the_next for chunk in self.chunks
+        )
+
+    @property
     def num_rows(self) -> int:
         return sum(chunk.num_rows for chunk in self.chunks)
 

@@ -25,6 +25,8 @@ class Work:
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
     `num_pinned_tokens` of its first ones begin many prompts: their blocks stay when it ends (kv/pins.py).
+    `begins_the_next`: whoever cancels it will probably ask for a prompt that begins like this one, so a step that reads
+    of it is not in vain. Were it stopped, a prompt that takes longer than a keystroke would never be read.
     `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
     (engine/urgency.py). `hidden_mean` gathers the prompt's hidden states; None: nobody wants them.
     """
@@ -46,6 +48,7 @@ class Work:
     deadline_ms: float | None = None
     hidden_mean: HiddenMean | None = None
     num_pinned_tokens: int = 0
+    begins_the_next: bool = False
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:

@@ -145,6 +145,7 @@ class CompletionPipeline:
             if alarm is not None:
                 alarm.cancel()
             self._followers.left(follower)
+            self.foresight.answered(request, prompt)
             self._receipts.keep(
                 Trace(
                     request.id,

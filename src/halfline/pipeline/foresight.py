@@ -15,9 +15,10 @@ from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Work
 from halfline.errors import NotNow
 from halfline.pipeline.following import Followers
+from halfline.pipeline.late_work import cursor_of
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import postprocessing
-from halfline.pipeline.prompt import PromptBuilder
+from halfline.pipeline.prompt import Prompt, PromptBuilder
 from halfline.pipeline.read_ahead import ReadAhead
 from halfline.pipeline.typed_through import Greedy, TypedThrough
 from halfline.pipeline.works import Works, is_remembered
@@ -75,7 +76,10 @@ class Foresight(Protocol):
         """How the text may go on at the request's cursor, the likeliest first; several may begin alike."""
 
     async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
-        """Have some more read of what the prompts of the request's document will begin with, if that is known."""
+        """Have read what is due of how the prompts of the request's document will begin, if that is known."""
+
+    def keep_up(self, request: CompletionRequest) -> None:
+        """Have what was due earlier be read now, if no pause was long enough for it; not an errand of anybody."""
 
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         """Have the answers known of the first `most` guesses of which something is missing, as one batch."""
@@ -105,7 +109,7 @@ class PipelineForesight:
         self._tokenizer = tokenizer
         self._spellings = spellings
         self._options = options
-        self._read_ahead = ReadAhead(engine, tokenizer)
+        self._read_ahead = ReadAhead(engine, works)
 
     @property
     def busy(self) -> bool:
@@ -134,13 +138,21 @@ class PipelineForesight:
             generation.cancel()
         return self._merged(works, tops) if len(tops) == len(works) else []
 
+    def answered(self, request: CompletionRequest, prompt: Prompt) -> None:
+        """To be told of every request that ends."""
+        cursor = cursor_of(request)
+        if cursor is not None and request.priority == "interactive":
+            self._read_ahead.due(cursor, prompt.planned_ids)
+
     async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
-        if not self._remembers(request):
-            return
-        prompt = await self._prompts.build(request, keeps=False)
-        if prompt.planned_ids and not errand.called_off:
-            asked = self._works.greedy(idle(request), prompt, postprocessing(request, self._options))
-            await self._read_ahead.read(asked.work, prompt.planned_ids, errand.carry)
+        cursor = cursor_of(request)
+        if cursor is not None and not errand.called_off:
+            await self._read_ahead.read(cursor, request, errand.carry)
+
+    def keep_up(self, request: CompletionRequest) -> None:
+        cursor = cursor_of(request)
+        if cursor is not None:
+            self._read_ahead.keep_up(cursor, request)
 
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         asked = []

@@ -11,11 +11,11 @@ class PipelineOptions:
     prefix_tokens: int = 1536
     """Most tokens before the cursor that the model sees in editor mode."""
 
-    fresh_prefix_tokens: int = 256
+    fresh_prefix_tokens: int = 128
     """Tokens before the cursor at which a window begins where a document was not edited lately: what a cold start
     computes."""
 
-    grown_prefix_tokens: int = 1024
+    grown_prefix_tokens: int = 512
     """Tokens before the cursor at which it begins once one has typed there for a while, and an idle engine had time to
     read them. From there it grows with what is typed, up to `prefix_tokens`."""
 

@@ -44,8 +44,8 @@ class Prompt:
 
     `forced_text` stands between the last token of the prompt and the cursor: a word that the cursor cuts. The model
     writes it first, in tokens of its own choice, and it is no part of the answer. `forced_ids` are the tokens that it
-    probably chooses, a mere hint. `planned_ids` is how a prompt of this document to come begins: worth reading when
-    there is nothing else to do; empty when none is planned.
+    probably chooses, a mere hint. `planned_ids` is how a prompt of this document to come begins: so much of it should
+    have been read before the next keystroke; empty when none is planned.
     """
 
     token_ids: tuple[int, ...]
@@ -84,7 +84,7 @@ class PromptBuilder:
         self._infill = find_infill_format(tokenizer)
         sizes = LayoutSizes(
             fresh_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens),
-            least_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens) // 4,
+            least_tokens=min(options.fresh_prefix_tokens, options.prefix_tokens) // 2,
             grown_tokens=min(options.grown_prefix_tokens, options.prefix_tokens),
             max_tokens=options.prefix_tokens,
         )

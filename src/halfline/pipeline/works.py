@@ -1,5 +1,6 @@
 """From a prompt to the sequence that the engine is asked for."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from halfline.engine.handle import EngineHandle
@@ -11,8 +12,9 @@ from halfline.pipeline.draft_texts import DraftTexts
 from halfline.pipeline.postprocess.postprocessing import Postprocessing
 from halfline.pipeline.prompt import Prompt
 from halfline.pipeline.typed_through import Greedy
-from halfline.request import CompletionRequest, SamplingParams
+from halfline.request import CompletionRequest, Document, Priority, SamplingParams
 from halfline.sampling.healing import HealingSampler
+from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Sampler
 from halfline.text.detokenizer import Detokenizer
 from halfline.text.spellings import Spellings
@@ -61,6 +63,20 @@ class Works:
             lambda: self._draft_sources(request, prompt),
         )
 
+    def reading(self, request: CompletionRequest, token_ids: Sequence[int], priority: Priority) -> Work:
+        """Nothing is generated: only its KV is wanted, for prompts to come that begin so."""
+        return Work(
+            prompt_ids=tuple(token_ids),
+            max_new_tokens=0,
+            sampler=Sampler(SamplingParams(), ()),
+            reader=Reader(Detokenizer(self._tokenizer)),
+            stop_token_ids=frozenset(),
+            namespace=self._namespace(request),
+            priority=priority,
+            tenant=request.tenant,
+            user=request.user,
+        )
+
     def bare(
         self,
         request: CompletionRequest,
@@ -76,13 +92,7 @@ class Works:
             sampler=self._sampler(trims.params(request.params), prompt, index),
             reader=trims.reader(Detokenizer(self._tokenizer), prompt.forced_text),
             stop_token_ids=prompt.stop_token_ids,
-            namespace=namespace(
-                tenant=request.tenant,
-                model=self._model_name,
-                kv_format=self._engine.kv_format.name,
-                mask=CAUSAL,
-                adapter=None,
-            ),
+            namespace=self._namespace(request),
             prompt_logprobs=request.params.logprobs if request.echo else None,
             forced_ids=prompt.forced_ids,
             max_forced_tokens=len(prompt.forced_text.encode()),
@@ -90,7 +100,17 @@ class Works:
             tenant=request.tenant,
             user=request.user,
             deadline_ms=deadline_ms,
+            begins_the_next=isinstance(request.prompt, Document),
             num_pinned_tokens=request.num_pinned_tokens,
+        )
+
+    def _namespace(self, request: CompletionRequest) -> str:
+        return namespace(
+            tenant=request.tenant,
+            model=self._model_name,
+            kv_format=self._engine.kv_format.name,
+            mask=CAUSAL,
+            adapter=None,
         )
 
     def _sampler(self, params: SamplingParams, prompt: Prompt, index: int) -> Sampler:

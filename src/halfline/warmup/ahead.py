@@ -125,6 +125,7 @@ class AheadOfKeystrokes:
             or reason not in ("stop", "length")  # behind a deadline there is other work
         ):
             return
+        self._foresight.keep_up(request)
         cursor = self._cursor(identity)
         cursor.call_off()
         cursor.errand = errand = Errand()

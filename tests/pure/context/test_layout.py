@@ -1,5 +1,6 @@
 """Windows begin where earlier ones did, hold the text before the cursor, and depend on nothing but history."""
 
+import math
 import random
 from collections import Counter
 from itertools import pairwise
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfline.context.layout import GROWS_AFTER, PLANS_AFTER, Layout, LayoutSizes, Placement
+from halfline.context.layout import PIECE_TOKENS, PLANS_AFTER, Layout, LayoutSizes, Placement
 from halfline.document.encoded_text import TextEncoder
 from halfline.errors import UnencodableText
 from halfline.model.random_model import byte_vocab
@@ -69,16 +70,36 @@ def test_typing_computes_what_is_typed_until_the_window_grows_and_until_it_is_fu
             assert now.start < before.start
             assert before.planned is not None
             assert now.encoded.text.startswith(before.planned.text), "what was read ahead is its beginning"
-            assert SIZES.grown_tokens // 2 <= len(now.encoded) <= SIZES.grown_tokens + GROWS_AFTER
+            assert before.num_due == len(before.planned), "all of it was to be read"
+            assert SIZES.grown_tokens // 2 <= len(now.encoded) <= SIZES.grown_tokens + 30
         else:
             assert now.reason == "full" and now.start > before.start
             assert len(before.encoded) == SIZES.max_tokens
     reasons = Counter(placement.reason for placement in placements)
     assert reasons["grown"] == reasons["full"] + 1 >= 4
-    assert placements[GROWS_AFTER].reason == "grown"
-    assert [placement.planned is not None for placement in placements[: GROWS_AFTER + 1]] == [
-        PLANS_AFTER <= number < GROWS_AFTER for number in range(GROWS_AFTER + 1)
-    ]
+    planned = placements[PLANS_AFTER].planned
+    assert planned is not None
+    num_pieces = math.ceil(len(planned) / PIECE_TOKENS)
+    dues = [min(len(planned), count * PIECE_TOKENS) for count in range(1, num_pieces + 2)]
+    first = placements[: PLANS_AFTER + len(dues)]
+    assert [placement.num_due for placement in first] == [0] * PLANS_AFTER + dues
+    assert placements[PLANS_AFTER + len(dues)].reason == "grown", "everything was due, one keystroke passed"
+
+
+def test_a_plan_of_what_was_edited_since_is_made_anew() -> None:
+    layout, prefix, typed = Layout(ENCODER, SIZES), code(500), ""
+    edited, grown = False, []
+    for _ in range(80):
+        typed += "x"
+        placement = placed(layout, prefix + typed)
+        if placement.num_due > 100 and not edited:
+            assert placement.planned is not None
+            edited, place = True, len(prefix) - 350  # within what is planned, before what is read
+            prefix = prefix[:place] + "!" + prefix[place + 1 :]
+        grown.append(placement.reason == "grown")
+        assert placement.reason in ("fresh", "kept", "grown")
+    assert edited and grown.count(True) == 1
+    assert grown.index(True) > PLANS_AFTER + 400 // PIECE_TOKENS, "the first plan was of no use"
 
 
 def test_a_window_does_not_grow_where_nothing_is_before_it_or_what_is_cannot_be_read() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,6 +163,25 @@ def test_cancelling_the_only_running_work_stops_the_step_itself() -> None:
             outcome = generation.outcomes[0]
             assert (outcome.finish_reason, outcome.stats.num_computed) == ("cancelled", 0)
             assert engine.stats().num_held_blocks == 0
+
+        on_loop(main)
+
+
+def test_a_step_that_reads_what_the_next_prompt_begins_with_is_not_stopped() -> None:
+    gate, prompt = Gate(), prompt_of(60, seed=1)
+    executor = HashExecutor(64, before_run=gate)
+    with running(executor) as engine:
+
+        async def main() -> None:
+            cancelled = engine.submit([replace(work(prompt, 5), begins_the_next=True)])
+            await gate.reached()
+            cancelled.cancel()
+            assert not executor.stop_flag.is_set()
+            gate.opened.set()
+            await tokens_of(cancelled)
+            following = engine.submit([work([*prompt, 1, 2], 5)])
+            assert await tokens_of(following) == alone([*prompt, 1, 2], 5)
+            assert following.outcomes[0].stats.num_reused == 60
 
         on_loop(main)
 

@@ -2,16 +2,18 @@
 
 import asyncio
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
+from halfline.model.executor import Batch
 from halfline.model.random_model import byte_vocab
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.options import PipelineOptions
-from halfline.request import CompletionRequest, Document, Receipt, SamplingParams
+from halfline.request import Completion, CompletionRequest, Document, Identity, Receipt, SamplingParams
 from halfline.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(byte_vocab())
@@ -74,3 +76,49 @@ def test_the_ledger_says_where_the_window_begins_and_why() -> None:
     assert first["expected_tokens"] == first["prefix_tokens"]
     for ledger in (first, last):
         assert {"order", "forced_characters", "suffix_kept", "prefix_characters_left_out"} <= ledger.keys()
+
+
+def test_a_prompt_that_takes_longer_than_a_keystroke_is_read_all_the_same() -> None:
+    """Each step lasts exactly until the next keystroke, and each keystroke ends the one before it."""
+
+    class Slow(HashExecutor):
+        def __init__(self) -> None:
+            super().__init__(1024, before_run=self._wait)
+            self.entered, self.struck = threading.Semaphore(0), threading.Semaphore(0)
+
+        def _wait(self, batch: Batch) -> None:
+            self.entered.release()
+            assert self.struck.acquire(timeout=30)
+
+    async def main() -> list[Completion]:
+        executor = Slow()
+        engine = EngineHandle(executor, EngineOptions(step_tokens=32, max_num_seqs=32))
+        engine.start()
+        pipeline = CompletionPipeline(engine, TOKENIZER, executor.spec, OPTIONS)
+        document, running = "".join(f"line {n} of it;\n" for n in range(200)), []
+        try:
+            for number in range(10):
+                document += "x"
+                request = CompletionRequest(
+                    id=f"r{number}",
+                    prompt=Document(document, "", "a.rs"),
+                    params=SamplingParams(ignore_eos=True),
+                    max_tokens=1,
+                    identity=Identity("local", "ann", "a.rs"),
+                )
+                if running:
+                    assert await asyncio.to_thread(executor.entered.acquire, timeout=30)
+                running.append(asyncio.create_task(pipeline.complete(request)))
+                await asyncio.sleep(0.0)
+                if number:
+                    executor.struck.release()
+            for _ in range(10):
+                executor.struck.release()
+            return await asyncio.gather(*running)
+        finally:
+            await asyncio.to_thread(engine.close, 0.0)
+
+    *others, last = asyncio.run(main())
+    read = [completion.receipt.num_reused_tokens for completion in others]
+    assert read == sorted(read) and read[5] > 100, "what one has read the next need not read"
+    assert last.choices[0].finish_reason == "length"

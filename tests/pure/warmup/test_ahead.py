@@ -88,6 +88,9 @@ class Seer:
     async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
         """Nothing is planned."""
 
+    def keep_up(self, request: CompletionRequest) -> None:
+        """Nothing was due."""
+
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         self.guesses += guesses
         self.errands.append(errand)
