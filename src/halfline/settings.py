@@ -28,6 +28,7 @@ from pydantic_settings import (
 from halfline.api.options import ApiOptions
 from halfline.api.tls_options import TlsOptions
 from halfline.cache.options import CacheOptions
+from halfline.context.options import ContextOptions
 from halfline.engine.options import EngineOptions
 from halfline.errors import BadRequest, BadSettings
 from halfline.model.kv_format import KvFormatName
@@ -93,6 +94,7 @@ class Settings(BaseSettings):
     tls: TlsOptions = TlsOptions()
     engine: EngineOptions = EngineOptions()
     pipeline: PipelineOptions = PipelineOptions()
+    context: ContextOptions = ContextOptions()
     warmup: WarmupOptions = WarmupOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
 

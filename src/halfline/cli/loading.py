@@ -13,6 +13,7 @@ from halfline.cache.exact import ExactAnswers
 from halfline.cache.store import open_store
 from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
+from halfline.cli.surroundings import surroundings_of
 from halfline.context.order_trial import Trial, try_orders
 from halfline.engine.handle import EngineHandle
 from halfline.errors import BadSettings
@@ -64,6 +65,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
         settings.pipeline,
         infill_order=order,
         exact=ExactAnswers(store, scope) if settings.cache.exact == "on" else None,
+        surroundings=surroundings_of(settings, tokenizer, parts.spec.vocab_size),
     )
 
     def close() -> None:

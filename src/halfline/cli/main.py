@@ -4,6 +4,7 @@ import typer
 
 from halfline.cli.bench import bench_app
 from halfline.cli.complete import complete
+from halfline.cli.index import index
 from halfline.cli.key import key_app
 from halfline.cli.lsp import lsp
 from halfline.cli.model import model_app
@@ -17,6 +18,7 @@ app.command()(serve)
 app.command()(complete)
 app.command()(replay)
 app.command()(lsp)
+app.command()(index)
 app.add_typer(bench_app, name="bench")
 app.add_typer(key_app, name="key")
 app.add_typer(model_app, name="model")

@@ -49,11 +49,6 @@ class Surroundings:
         self._source = source
         self._known: OrderedDict[DocumentKey, _Remembered] = OrderedDict()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether documents stay as they are."""
-        return self._chain is None and self._source is None
-
     def search(self, document: Document, key: DocumentKey | None) -> Callable[[], tuple[Found, ...]] | None:
         """What to call, in any thread, for what `around` then needs; None: it is remembered, or there is no index."""
         source = self._source

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from halfline.cache.exact import ExactAnswers
+from halfline.context.surroundings import Surroundings
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle
 from halfline.errors import BadRequest
@@ -43,8 +44,11 @@ class CompletionPipeline:
         set_alarm: SetAlarm = event_loop_alarm,
         infill_order: InfillOrder | None = None,
         exact: ExactAnswers | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
-        """`exact` None: no answer is kept for whoever asks the same again."""
+        """`exact` None: no answer is kept for whoever asks the same again. `surroundings` None: of other files there is
+        what clients send, as they send it.
+        """
         spellings = Spellings(tokenizer)
         self._engine = engine
         self._tokenizer = tokenizer
@@ -53,7 +57,7 @@ class CompletionPipeline:
         self._set_alarm = set_alarm
         self._options = options
         self._prompts = PromptBuilder(
-            tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order
+            tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order, surroundings
         )
         self.judge = SuffixJudge(engine, self._prompts, tokenizer, spec.name)
         self._works = Works(engine, tokenizer, spellings, spec.name)

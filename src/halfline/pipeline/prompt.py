@@ -13,6 +13,8 @@ from halfline.context.document_prompt import DocumentPrompts, Room
 from halfline.context.documents import DocumentKey
 from halfline.context.layout import LayoutSizes
 from halfline.context.other_files import OtherFiles
+from halfline.context.sources.found import Found
+from halfline.context.surroundings import Surroundings
 from halfline.document.healing_point import MAX_FORCED_BYTES
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.pipeline.options import PipelineOptions
@@ -73,10 +75,13 @@ class PromptBuilder:
         vocab_size: int,
         max_sequence_tokens: int,
         order: InfillOrder | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         """`vocab_size` is the model's: its embedding may have more rows than the tokenizer has tokens. `order` None:
-        the one that models of its infill format are said to like best.
+        the one that models of its infill format are said to like best. `surroundings` None: of other files there is
+        what clients send, as they send it.
         """
+        self._surroundings = surroundings
         self._tokenizer = tokenizer
         self._options = options
         self._vocab_size = vocab_size
@@ -105,13 +110,21 @@ class PromptBuilder:
         Raises BadRequest: PromptTooLong, UnencodableText, token ids outside the vocabulary.
         """
         if isinstance(request.prompt, Document):
-            return self._from_document(request, request.prompt, crowded=crowded, keeps=keeps)
+            found = await self._found(request, request.prompt)
+            return self._from_document(request, request.prompt, found, crowded=crowded, keeps=keeps)
         if isinstance(request.prompt, str):
             return self._raw(request, request.prompt, await self._encode(request, request.prompt))
         self._check_fits(request, len(request.prompt))
         self._check_ids(request.prompt)
         text = await self._decode(request.prompt) if request.echo else ""
         return self._raw(request, text, list(request.prompt))
+
+    async def _found(self, request: CompletionRequest, document: Document) -> tuple[Found, ...] | None:
+        """Pieces of other files for it; None: there is nothing to search, or what was found before holds."""
+        if self._surroundings is None:
+            return None
+        search = self._surroundings.search(document, _key(request, document))
+        return None if search is None else await asyncio.to_thread(search)
 
     def _raw(self, request: CompletionRequest, text: str, token_ids: list[int]) -> Prompt:
         token_ids = token_ids or [self._first_id()]
@@ -155,13 +168,25 @@ class PromptBuilder:
             raise PromptTooLong(num_tokens, request.max_tokens, self._limit)
 
     def _from_document(
-        self, request: CompletionRequest, document: Document, *, crowded: bool, keeps: bool
+        self,
+        request: CompletionRequest,
+        document: Document,
+        found: tuple[Found, ...] | None,
+        *,
+        crowded: bool,
+        keeps: bool,
     ) -> Prompt:
         """A crowd is one of documents that nobody names or that are new: an anchor that is there costs least."""
         max_new_tokens = min(request.max_tokens, self._limit // 2)
         share = CROWDED_WINDOW if crowded else 1.0
         bos_ids = self._tokenizer.encode("")  # if the vocabulary wants one
-        front = self._others.before(document, min(self._options.part_tokens, self._limit // 4))
+        max_part_tokens = min(self._options.part_tokens, self._limit // 4)
+        around: Mapping[str, object] = {}
+        if self._surroundings is not None:
+            document, around = self._surroundings.around(
+                document, _key(request, document), max_part_tokens, found, keeps=keeps
+            )
+        front = self._others.before(document, max_part_tokens)
         head_ids = (*bos_ids, *front.token_ids)
         room = self._limit - max_new_tokens - _FRAME_TOKENS - len(front.token_ids)
         heals = not request.echo and room >= 4 * MAX_FORCED_BYTES
@@ -202,6 +227,7 @@ class PromptBuilder:
                 "parts": front.num_used,
                 "parts_left_out": front.num_left_out,
                 "part_tokens": len(front.token_ids),
+                **around,
                 **built.ledger,
             },
         )

@@ -1,0 +1,104 @@
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from halfline.context.documents import DocumentKey
+from halfline.context.options import ContextOptions
+from halfline.context.sources.found import Found
+from halfline.context.surroundings import Surroundings
+from halfline.request import Document, Part
+from halfline.text.token_bytes import byte_alphabet
+from halfline.text.tokenizer import Tokenizer
+from halfline.text.vocab import VocabSpec
+
+KEY = DocumentKey("local", "me", "main.py")
+TOKENIZER = Tokenizer(
+    VocabSpec(
+        kind="bpe",
+        tokens=tuple(byte_alphabet().values()),
+        token_types=(1,) * 256,
+        pre_tokenizer="gpt-2",
+    )
+)
+
+
+class Counting:
+    """Finds a piece that says how often it was asked."""
+
+    def __init__(self) -> None:
+        self.num_asked = 0
+
+    def find(self, document: Document) -> Sequence[Found]:
+        self.num_asked += 1
+        return [Found(Part(f"found {self.num_asked}\n", "other.py"), "named here", 1.0)]
+
+
+def around(
+    surroundings: Surroundings, document: Document, key: DocumentKey | None = KEY, *, keeps: bool = True
+) -> tuple[list[str], object]:
+    search = surroundings.search(document, key)
+    found = None if search is None else search()
+    shown, ledger = surroundings.around(document, key, 1000, found, keeps=keeps)
+    return [part.text for part in shown.parts], ledger
+
+
+def made(source: Counting | None = None, **options: object) -> Surroundings:
+    return Surroundings(TOKENIZER, 256, ContextOptions(**options), source)  # type: ignore[arg-type]
+
+
+def test_what_was_found_holds_while_one_types_and_its_reason_is_in_the_ledger() -> None:
+    surroundings = made(Counting())
+    texts, ledger = around(surroundings, Document("a\n", "", "main.py"))
+    assert (texts, ledger) == (["found 1\n"], {"found": [{"path": "other.py", "reason": "named here"}]})
+    assert around(surroundings, Document("a\nb", "", "main.py"))[0] == ["found 1\n"]
+
+
+def test_far_away_it_is_searched_again() -> None:
+    surroundings = made(Counting())
+    around(surroundings, Document("a\n", "", "main.py"))
+    assert around(surroundings, Document("a\n" * 151, "", "main.py"))[0] == ["found 1\n"]
+    assert around(surroundings, Document("a\n" * 152, "", "main.py"))[0] == ["found 2\n"]
+
+
+def test_for_nobody_s_document_nothing_is_remembered() -> None:
+    surroundings = made(source := Counting())
+    for _ in range(2):
+        around(surroundings, Document("a\n", ""), None)
+    assert source.num_asked == 2
+
+
+def test_a_guess_at_the_future_teaches_nothing() -> None:
+    surroundings = made(source := Counting())
+    around(surroundings, Document("a\n", "", "main.py"), keeps=False)
+    around(surroundings, Document("a\n", "", "main.py"))
+    assert source.num_asked == 2
+
+
+def test_what_the_client_sent_stands_nearer_and_is_not_shown_twice() -> None:
+    document = Document("a\n", "", "main.py", (Part("sent\n"), Part("found 1\n")))
+    assert around(made(Counting()), document)[0] == ["sent\n", "found 1\n"]
+    document = Document("a\n", "", "main.py", (Part("sent\n"),))
+    assert around(made(Counting()), document)[0] == ["found 1\n", "sent\n"]
+
+
+def test_parts_are_shortened_and_the_ledger_says_by_how_much_and_why() -> None:
+    document = Document("a\n", "", "main.py", (Part("# remark\nx = 1\n", "a.py"), Part("# all\n", "b.py")))
+    texts, ledger = around(made(compression=("comments",)), document)
+    assert texts == ["x = 1\n"]
+    assert ledger == {"compression": {"tokens": 21, "tokens_left": 6, "lines_dropped": {"comment": 2}}}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["one", "two", " = ", "\n"]), st.booleans()), max_size=12))
+def test_parts_stay_what_they_were_while_one_types_whatever_is_guessed_meanwhile(
+    keys: list[tuple[str, bool]],
+) -> None:
+    surroundings = made(compression=("prune",))
+    parts = (Part("one = first\ntwo = second\nthree = third\n", "a.py"),)
+    prefix = "first"
+    shown, _ = around(surroundings, Document(prefix, "", "main.py", parts))
+    for key, keeps in keys:
+        now, _ = around(surroundings, Document(prefix + key, "", "main.py", parts), keeps=keeps)
+        assert now == shown
+        prefix += key if keeps else ""
