@@ -10,10 +10,13 @@
     │   ├── NotRunning          nothing by that id to cancel
     │   ├── KeyRefused          no API key, or none that is known and valid
     │   ├── NotPermitted        a key, and not for this
+    │   ├── UnknownTask         no task template by that name, or none like that text
+    │   ├── PlaceholdersRefused a task's placeholders, missing or wrong
     │   └── UnencodableText     lone surrogates
     ├── BadModel                the model file is not one we can run
     │   ├── DamagedModel        truncated, wrong magic, impossible header, missing tensor, wrong shape
     │   └── UnsupportedModel    unknown family, format or pre-tokenizer
+    ├── BadTemplate             a task template's file is not one we can use
     ├── ModelNotFound           nothing by that name; says what to do
     ├── DownloadFailed
     ├── BadSettings             unknown key, wrong type, impossible value
@@ -33,7 +36,7 @@ Constructors take the numbers and build the sentence. `api/failures.py` alone kn
 `cli` alone knows exit codes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class HalflineError(Exception):
@@ -123,6 +126,32 @@ class KeyRefused(BadRequest):
 
 class NotPermitted(BadRequest):
     """Who asks is known, and may not have this."""
+
+
+class UnknownTask(BadRequest):
+    """No task template is called so; `known` are those that are."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"no task {name!r}; there are {', '.join(known) or 'none'}", "name")
+        self.name = name
+
+
+class PlaceholdersRefused(BadRequest):
+    """What was sent for a task's placeholders: `wrong` says of each place what is wrong there."""
+
+    def __init__(self, wrong: Mapping[str, str]) -> None:
+        sentences = "; ".join(f"`{place}` {reason}" for place, reason in wrong.items())
+        super().__init__(sentences, next(iter(wrong)))
+        self.wrong = wrong
+
+
+class BadTemplate(HalflineError):
+    """The task template `name` cannot be used."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"the task template {name}: {reason}")
+        self.name = name
+        self.reason = reason
 
 
 class BadModel(HalflineError):

@@ -38,7 +38,7 @@ from halfline.warmup.options import WarmupOptions
 
 PREFIX = "HALFLINE_"
 
-_NEVER_EMPTY = ("data_dir", "cache_dir", "model", "host")
+_NEVER_EMPTY = ("data_dir", "cache_dir", "tasks_dir", "model", "host")
 
 FILE_NAME = "settings.toml"
 
@@ -73,6 +73,10 @@ class Settings(BaseSettings):
 
     threads: int | None = Field(None, ge=1, le=1024)
     """Threads that compute, at most 1024. Left out: as many as this process may use cores."""
+
+    tasks_dir: Path | None = None
+    """A folder of your own task templates, `NAME/VERSION.toml` (docs/tasks.md). Left out: `tasks` in the data
+    directory."""
 
     host: str = "127.0.0.1"
     """Address to listen on. One that others can reach also needs keys (`halfline key create`) or `insecure_open`."""

@@ -29,6 +29,8 @@ from halfline.api.schema import DescribedApp
 from halfline.api.serving import Loaded, Serving
 from halfline.api.status import status_router
 from halfline.api.tabby import tabby_router
+from halfline.api.tasks import tasks_router
+from halfline.context.templates.outcomes import TaskOutcomes
 from halfline.errors import HalflineError
 from halfline.telemetry.feedback import Feedback
 from halfline.telemetry.metrics import Metrics
@@ -85,6 +87,7 @@ def create_app(
     )
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
+    outcomes = TaskOutcomes()
     routers = (
         completions_router(answering),
         llama_router(answering),
@@ -92,7 +95,8 @@ def create_app(
         tabby_router(answering),
         embeddings_router(answering, live),
         ollama_embeddings_router(answering, live),
-        events_router(answering, Feedback(), metrics),
+        tasks_router(answering, outcomes),
+        events_router(answering, Feedback(), metrics, outcomes),
         status_router(serving, metrics),
     )
     for router in routers:

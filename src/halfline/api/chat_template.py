@@ -38,7 +38,10 @@ class ChatTemplate:
     def token_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt behind which the model writes the next message. Raises BadRequest for one it cannot render."""
         disguise = self.marked.disguise(text for message in messages for text in message.values())
-        rendered = self._render(messages, disguise)
+        return self.encode(self.rendered(messages, disguise), disguise)
+
+    def encode(self, rendered: str, disguise: Disguise) -> tuple[int, ...]:
+        """The tokens of what `rendered` returned, BOS in front if the vocabulary wants one."""
         token_ids = self.marked.encode(rendered, disguise=disguise)
         bos_id = self.tokenizer.bos_id
         if self.tokenizer.adds_bos and bos_id is not None and token_ids[:1] != [bos_id]:
@@ -48,9 +51,10 @@ class ChatTemplate:
     def text(self, messages: Sequence[Message]) -> str:
         """The prompt as text, markers spelt out. Raises BadRequest for one it cannot render."""
         disguise = self.marked.disguise(text for message in messages for text in message.values())
-        return disguise.off(self._render(messages, disguise))
+        return disguise.off(self.rendered(messages, disguise))
 
-    def _render(self, messages: Sequence[Message], disguise: Disguise) -> str:
+    def rendered(self, messages: Sequence[Message], disguise: Disguise) -> str:
+        """The prompt as text, markers spelt out and what users wrote still in disguise. Raises as `text`."""
         from jinja2 import TemplateError
 
         disguised = [{name: disguise.on(text) for name, text in message.items()} for message in messages]

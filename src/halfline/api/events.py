@@ -11,6 +11,7 @@ from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.tabby_server import TabbyEvent, read_event
 from halfline.api.schema import BodySchema
 from halfline.api.tenants import tenant_of
+from halfline.context.templates.outcomes import TaskOutcomes
 from halfline.errors import BadRequest
 from halfline.telemetry.feedback import Event, EventKind, Feedback, kept_rate, propose
 from halfline.telemetry.metrics import Metrics
@@ -34,7 +35,9 @@ class EventBody(BaseModel):
     characters: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
 
 
-def events_router(answering: Answering, feedback: Feedback, metrics: Metrics) -> APIRouter:
+def events_router(
+    answering: Answering, feedback: Feedback, metrics: Metrics, tasks: TaskOutcomes
+) -> APIRouter:
     router = APIRouter()
 
     @router.post("/v1/events", openapi_extra=BodySchema(EventBody, TabbyEvent))
@@ -44,6 +47,7 @@ def events_router(answering: Answering, feedback: Feedback, metrics: Metrics) ->
         receipt, tenant = answering.serving.loaded.pipeline.receipt(told.completion_id), tenant_of(request)
         known = receipt is not None and receipt.tenant == tenant
         feedback.record(tenant, told, receipt.confidence if receipt is not None and known else None)
+        tasks.told(tenant, told.completion_id, told.kind)
         metrics.suggestion(told.kind, told.characters or 0, kept_rate(feedback.fates()) or 0.0)
         return Response()
 

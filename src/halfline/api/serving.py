@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from halfline.api.chat_template import ChatTemplate
+from halfline.context.templates.library import TaskLibrary
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.pipeline.embed import Embedding
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
@@ -79,6 +80,7 @@ class Loaded:
     failure: Callable[[], BaseException | None]
     close: Callable[[], None]
     ahead_state: Callable[[], AheadState] | None = None
+    tasks: TaskLibrary = field(default_factory=TaskLibrary)
 
     def engine_failed(self) -> EngineFailed:
         """The error to raise for work that the engine lost."""

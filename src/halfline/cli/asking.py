@@ -11,7 +11,7 @@ from halfline.errors import HalflineError
 from halfline.request import Document
 
 # A cold prompt on a slow machine takes seconds; a server that says nothing for a minute is gone.
-_TIMEOUT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def complete_there(
@@ -30,14 +30,14 @@ def complete_there(
     }
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
-        with httpx.Client(base_url=_origin(url), headers=headers, timeout=_TIMEOUT_S) as client:
+        with httpx.Client(base_url=origin(url), headers=headers, timeout=TIMEOUT_S) as client:
             completion_id = _print_stream(client, body)
             print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise HalflineError(f"the server at {url} cannot be reached or broke off: {error}") from error
 
 
-def _origin(url: str) -> str:
+def origin(url: str) -> str:
     """Without the `/v1` of the base URL that editors are given; both are a server's address."""
     return url.rstrip("/").removesuffix("/v1")
 
@@ -47,8 +47,8 @@ def _print_stream(client: httpx.Client, body: Mapping[str, object]) -> str:
     completion_id = ""
     with client.stream("POST", "/v1/completions", json=body) as reply:
         if reply.status_code != 200:
-            raise HalflineError(f"the server says: {_message(reply.read())}")
-        for chunk in _events(reply.iter_lines()):
+            raise HalflineError(f"the server says: {message(reply.read())}")
+        for chunk in events(reply.iter_lines()):
             if "error" in chunk:
                 raise HalflineError(f"the server says: {chunk['error']['message']}")
             completion_id = chunk["id"]
@@ -56,7 +56,7 @@ def _print_stream(client: httpx.Client, body: Mapping[str, object]) -> str:
     return completion_id
 
 
-def _events(lines: Iterator[str]) -> Iterator[Any]:
+def events(lines: Iterator[str]) -> Iterator[Any]:
     """The JSON of each server-sent event up to [DONE]."""
     for line in lines:
         if line == "data: [DONE]":
@@ -65,7 +65,7 @@ def _events(lines: Iterator[str]) -> Iterator[Any]:
             yield json.loads(line.removeprefix("data: "))
 
 
-def _message(body: bytes) -> str:
+def message(body: bytes) -> str:
     """What an error body says; another server's may have any form."""
     try:
         return str(json.loads(body)["error"]["message"])

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from halfline.cli.completion_output import print_costs, write_text
-from halfline.cli.loading import assemble
+from halfline.cli.loading import Ready, assemble
 from halfline.cli.model_parts import find_model, load_parts
 from halfline.cli.start_up import settle
 from halfline.errors import HalflineError
@@ -29,13 +29,18 @@ def complete_here(
     ready = assemble(settings, load_parts(settings, find_model(settings)))
     settle()
     try:
-        asyncio.run(_print_deltas(ready.pipeline.stream(request)))
-        receipt = ready.pipeline.receipt(request.id)
-        if receipt is None:
-            raise HalflineError("the completion ended without a receipt")
-        print_costs(_numbers(receipt), f"loading the model {ready.load_s * 1000:.0f} ms, ")
+        asyncio.run(print_answer(ready, request))
     finally:
         ready.loaded.close()
+
+
+async def print_answer(ready: Ready, request: CompletionRequest) -> None:
+    """The text as it comes, then what it cost. Raises what the pipeline refuses with."""
+    await _print_deltas(ready.pipeline.stream(request))
+    receipt = ready.pipeline.receipt(request.id)
+    if receipt is None:
+        raise HalflineError("the completion ended without a receipt")
+    print_costs(_numbers(receipt), f"loading the model {ready.load_s * 1000:.0f} ms, ")
 
 
 async def _print_deltas(deltas: AsyncIterator[ChoiceDelta]) -> None:

@@ -15,6 +15,7 @@ from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
 from halfline.cli.surroundings import surroundings_of
 from halfline.context.order_trial import Trial, try_orders
+from halfline.context.templates.library import TaskLibrary
 from halfline.engine.handle import EngineHandle
 from halfline.errors import BadSettings
 from halfline.kv.disk_store import DiskStore
@@ -93,6 +94,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
             model=model,
             tokenizer=tokenizer,
             chat=ChatTemplate(tokenizer, parts.chat_template or CHATML),
+            tasks=TaskLibrary(settings.tasks_dir or settings.data_dir / "tasks"),
             engine_state=engine.stats,
             failure=lambda: engine.failure,
             close=close,

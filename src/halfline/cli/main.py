@@ -12,6 +12,7 @@ from halfline.cli.quality import quality_app
 from halfline.cli.replay import replay
 from halfline.cli.serve import serve
 from halfline.cli.settings import settings_app
+from halfline.cli.task import task_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(serve)
@@ -24,6 +25,7 @@ app.add_typer(key_app, name="key")
 app.add_typer(model_app, name="model")
 app.add_typer(quality_app, name="quality")
 app.add_typer(settings_app, name="settings")
+app.add_typer(task_app, name="task")
 
 
 @app.callback()

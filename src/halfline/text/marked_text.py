@@ -33,6 +33,15 @@ class MarkedText:
             position = marker.end()
         return token_ids + self._plain(text[position:], disguise)
 
+    def last_marker_end(self, text: str) -> int:
+        """Where the last marker ends that the text spells; 0 where there is none."""
+        return max((marker.end() for marker in self._markers.finditer(text)), default=0)
+
+    def first_marker_start(self, text: str) -> int:
+        """Where the first marker begins that the text spells; the text's length where there is none."""
+        marker = self._markers.search(text)
+        return len(text) if marker is None else marker.start()
+
     def disguise(self, texts: Iterable[str]) -> "Disguise":
         """One for texts that will be put among markers."""
         return Disguise(self._markers, texts)

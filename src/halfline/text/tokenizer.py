@@ -84,6 +84,13 @@ class Tokenizer:
             return None
         return self._encoder.last_cut(text, stop)
 
+    def last_sure_cut(self, text: str) -> int:
+        """The last place where the text falls into two that have its tokens together, whatever comes behind it: as
+        `last_cut`, and no user defined token may reach across. 0: nowhere.
+        """
+        cut = self.last_cut(text, len(text)) or 0
+        return 0 if any(_may_cross(token, text[:cut], text[cut:]) for token, _ in self._user_defined) else cut
+
     def last_word(self, text: str) -> int:
         """Where the word begins that a short text ends with, as the vocabulary cuts text into words before it merges
         characters. No token reaches across. The text's length where a vocabulary has no words.
@@ -139,6 +146,15 @@ def _cut_at(part: str | int, token: str, token_id: int) -> Iterator[str | int]:
     for other in others:
         yield token_id
         yield other
+
+
+def _may_cross(token: str, before: str, behind: str) -> bool:
+    """Whether `before` may end, and `behind` and what follows it begin, within the token."""
+    return any(
+        before.endswith(token[:place])
+        and (behind.startswith(token[place:]) or token[place:].startswith(behind))
+        for place in range(1, len(token))
+    )
 
 
 def _check_encodable(text: str) -> None:

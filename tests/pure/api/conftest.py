@@ -16,6 +16,7 @@ from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, ServedModel
+from halfline.context.templates.library import TaskLibrary
 from halfline.engine.stats import EngineStats
 from halfline.pipeline.embed import Embedding
 from halfline.request import (
@@ -192,6 +193,7 @@ def on_stage() -> Callable[..., object]:
         load: Callable[[], Loaded] | None = None,
         keys: KeyRing | None = None,
         beside: Sequence[Beside] = (),
+        tasks: TaskLibrary | None = None,
     ) -> AsyncIterator[Stage]:
         pipeline, live = FakePipeline(), LiveRequests()
 
@@ -214,6 +216,7 @@ def on_stage() -> Callable[..., object]:
                 ),
                 failure=lambda: scene.failure,
                 close=close,
+                tasks=tasks or TaskLibrary(),
             )
 
         app = create_app(load or load_fake, options or ApiOptions(), live, keys, beside=beside)

@@ -1,0 +1,49 @@
+"""`halfline task run --server`: the answer out of a running server's stream."""
+
+from collections.abc import Mapping
+
+import httpx
+
+from halfline.cli.asking import TIMEOUT_S, events, message, origin
+from halfline.cli.completion_output import print_costs, write_text
+from halfline.errors import HalflineError
+
+
+def run_there(
+    url: str,
+    task: str,
+    placeholders: Mapping[str, object],
+    version: str | None,
+    max_tokens: int | None,
+    key: str | None = None,
+) -> None:
+    """A task that has no such name there is looked for by its words. Raises HalflineError, in the server's words if it
+    refuses.
+    """
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    body = {"placeholders": placeholders, "version": version, "max_tokens": max_tokens, "stream": True}
+    try:
+        with httpx.Client(base_url=origin(url), headers=headers, timeout=TIMEOUT_S) as client:
+            names = {each["name"] for each in client.get("/v1/tasks").raise_for_status().json()["data"]}
+            if task in names:
+                completion_id = _print_stream(client, f"/v1/tasks/{task}", body)
+            else:
+                completion_id = _print_stream(client, "/v1/tasks", {**body, "task": task})
+            print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise HalflineError(f"the server at {url} cannot be reached or broke off: {error}") from error
+
+
+def _print_stream(client: httpx.Client, path: str, body: Mapping[str, object]) -> str:
+    """Write the answer as it comes; the completion's id."""
+    completion_id = ""
+    with client.stream("POST", path, json=body) as reply:
+        if reply.status_code != 200:
+            raise HalflineError(f"the server says: {message(reply.read())}")
+        for chunk in events(reply.iter_lines()):
+            if "error" in chunk:
+                raise HalflineError(f"the server says: {chunk['error']['message']}")
+            completion_id = chunk["id"]
+            for choice in chunk["choices"]:
+                write_text(choice["delta"].get("content", ""))
+    return completion_id

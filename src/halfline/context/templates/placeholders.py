@@ -1,0 +1,137 @@
+"""What may stand for a task's placeholders: a JSON Schema, of which only those words are allowed that cost no more than
+one look at each value. References could read files, patterns could take for ever.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from halfline.errors import BadTemplate, PlaceholdersRefused
+
+_WORDS = frozenset(
+    (
+        *("type", "properties", "required", "additionalProperties", "items", "enum", "const"),
+        *("minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"),
+        *("default", "title", "description"),
+    )
+)
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_MAX_DEPTH = 8
+_MAX_VALUES = 10_000
+_MAX_CHARACTERS = 1 << 22
+_MAX_NAMED = 64  # wrong places that one answer names
+
+
+class Placeholders:
+    """The schema of an object; what it does not name is refused."""
+
+    def __init__(self, where: str, schema: object) -> None:
+        """`where` names the template in errors. Raises BadTemplate."""
+        _check_words(where, schema, 0)
+        assert isinstance(schema, dict)
+        if schema.get("type", "object") != "object":
+            raise BadTemplate(where, "`placeholders` must be the schema of an object")
+        names = schema.get("properties", {})
+        bad = [name for name in names if not _NAME.fullmatch(name)]
+        if bad:
+            raise BadTemplate(where, f"placeholders are called a, b_2, …, and not {bad[0]!r}")
+        unknown = [name for name in schema.get("required", ()) if name not in names]
+        if unknown:
+            raise BadTemplate(where, f"`required` names {unknown[0]!r}, which is no property")
+        self.schema: Mapping[str, Any] = {"type": "object", "additionalProperties": False, **schema}
+        self.names: frozenset[str] = frozenset(names)
+        self._where = where
+        _ = self._validator  # an impossible schema is found here, and not by a client
+
+    def check(self, values: object) -> None:
+        """Raises PlaceholdersRefused, naming everything that is missing or wrong."""
+        num_values, num_characters = _size(values)
+        if num_values > _MAX_VALUES or num_characters > _MAX_CHARACTERS:
+            raise PlaceholdersRefused(
+                {
+                    "placeholders": f"has {num_values} values and {num_characters} characters,"
+                    f" at most {_MAX_VALUES} and {_MAX_CHARACTERS} are read"
+                }
+            )
+        wrong: dict[str, str] = {}
+        for error in self._validator.iter_errors(values):
+            for place, reason in _complaints(error):
+                wrong.setdefault(place, reason)
+            if len(wrong) >= _MAX_NAMED:
+                break
+        if wrong:
+            raise PlaceholdersRefused(dict(sorted(wrong.items())))
+
+    def filled(self, values: Mapping[str, object]) -> dict[str, object]:
+        """The values, and for what may be left out its default; None without one."""
+        properties = self.schema.get("properties", {})
+        return {name: values.get(name, properties[name].get("default")) for name in self.names}
+
+    @cached_property
+    def _validator(self) -> Any:
+        # Start-up time: most servers complete code and are never asked for a task.
+        from jsonschema import Draft202012Validator, SchemaError
+
+        try:
+            Draft202012Validator.check_schema(self.schema)
+        except SchemaError as error:
+            raise BadTemplate(self._where, f"`placeholders`: {error.message[:200]}") from None
+        return Draft202012Validator(self.schema)
+
+
+def _check_words(where: str, schema: object, depth: int) -> None:
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        raise BadTemplate(where, f"`placeholders` must be a JSON Schema, nested at most {_MAX_DEPTH} deep")
+    unknown = sorted(schema.keys() - _WORDS)
+    if unknown:
+        raise BadTemplate(
+            where, f"`placeholders` uses `{unknown[0]}`; what is served is {', '.join(sorted(_WORDS))}"
+        )
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict) or not isinstance(schema.get("required", []), list):
+        raise BadTemplate(where, "`properties` must be a table and `required` a list")
+    inner = [*properties.values(), *([schema["items"]] if "items" in schema else [])]
+    if isinstance(schema.get("additionalProperties"), dict):
+        inner.append(schema["additionalProperties"])
+    for each in inner:
+        _check_words(where, each, depth + 1)
+
+
+def _size(values: object) -> tuple[int, int]:
+    """How many values, and how many characters in texts and keys."""
+    num_values = num_characters = 0
+    stack = [values]
+    while stack:
+        each = stack.pop()
+        num_values += 1
+        if isinstance(each, str):
+            num_characters += len(each)
+        elif isinstance(each, dict):
+            num_characters += sum(map(len, each))
+            stack += each.values()
+        elif isinstance(each, list):
+            stack += each
+    return num_values, num_characters
+
+
+def _complaints(error: Any) -> Iterator[tuple[str, str]]:
+    """Where, and what is wrong there. The value itself is left out: it may be megabytes."""
+    place = ".".join(("placeholders", *(str(part) for part in error.absolute_path)))
+    word, wanted = error.validator, error.validator_value
+    if word == "required":
+        for name in wanted:
+            if name not in error.instance:
+                yield f"{place}.{name}", "is missing"
+    elif word == "additionalProperties" and wanted is False:
+        known = error.schema.get("properties", {})
+        for name in error.instance:
+            if name not in known:
+                yield f"{place}.{name[:64]}", f"is unknown; known are {', '.join(known) or 'none'}"
+    elif word == "type":
+        yield place, f"must be of type {wanted if isinstance(wanted, str) else ' or '.join(wanted)}"
+    elif word in ("enum", "const"):
+        allowed = wanted if word == "enum" else [wanted]
+        yield place, f"must be one of {', '.join(str(each)[:64] for each in allowed[:32])}"
+    else:
+        yield place, f"breaks `{word}`: {wanted}"

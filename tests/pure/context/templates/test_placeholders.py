@@ -1,0 +1,96 @@
+"""Placeholders: a schema of few words, and refusals that name every place."""
+
+import pytest
+
+from halfline.context.templates.placeholders import Placeholders
+from halfline.errors import BadTemplate, PlaceholdersRefused
+
+SCHEMA = {
+    "required": ["code", "error"],
+    "properties": {
+        "code": {"type": "string", "minLength": 1},
+        "error": {"type": "string"},
+        "style": {"enum": ["short", "long"], "default": "short"},
+        "tables": {
+            "type": "array",
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+        },
+        "count": {"type": ["integer", "null"], "maximum": 9},
+    },
+}
+
+
+def wrong(values: object) -> dict[str, str]:
+    with pytest.raises(PlaceholdersRefused) as refused:
+        Placeholders("t/1", SCHEMA).check(values)
+    assert refused.value.field == next(iter(refused.value.wrong))
+    for place, reason in refused.value.wrong.items():
+        assert f"`{place}` {reason}" in str(refused.value)
+    return dict(refused.value.wrong)
+
+
+def test_everything_that_is_missing_or_wrong_is_named_at_once() -> None:
+    found = wrong(
+        {"code": "", "style": "x", "other": 1, "tables": [{"name": "a"}, {"name": 2}, {}], "count": 10}
+    )
+    assert found == {
+        "placeholders.code": "breaks `minLength`: 1",
+        "placeholders.count": "breaks `maximum`: 9",
+        "placeholders.error": "is missing",
+        "placeholders.other": "is unknown; known are code, error, style, tables, count",
+        "placeholders.style": "must be one of short, long",
+        "placeholders.tables.1.name": "must be of type string",
+        "placeholders.tables.2.name": "is missing",
+    }
+
+
+def test_a_refusal_repeats_no_value() -> None:
+    found = wrong({"code": 1, "error": ["secret" * 1000], "count": "x"})
+    assert found == {
+        "placeholders.code": "must be of type string",
+        "placeholders.count": "must be of type integer or null",
+        "placeholders.error": "must be of type string",
+    }
+
+
+@pytest.mark.parametrize("values", [None, [], "x", 3])
+def test_placeholders_are_an_object(values: object) -> None:
+    assert wrong(values) == {"placeholders": "must be of type object"}
+
+
+def test_more_values_than_are_looked_at_are_refused_unseen() -> None:
+    assert "at most" in wrong({"code": "x", "error": "", "tables": [0] * 20_000})["placeholders"]
+    assert "at most" in wrong({"code": "x" * (1 << 23), "error": ""})["placeholders"]
+
+
+def test_what_is_left_out_has_its_default_or_is_none() -> None:
+    filled = Placeholders("t/1", SCHEMA).filled({"code": "x", "error": "y"})
+    assert filled == {"code": "x", "error": "y", "style": "short", "tables": None, "count": None}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"$ref": "file:///etc/passwd"}, "ref"),
+        ({"properties": {"a": {"pattern": "(a+)+$"}}}, "pattern"),
+        ({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "uniqueItems"),
+        ({"properties": {"A": {}}}, "'A'"),
+        ({"properties": {"_budget": {}}}, "_budget"),
+        ({"properties": {"a": {"type": "text"}}}, "not valid"),
+        ({"properties": []}, "table"),
+        ({"required": ["b"], "properties": {"a": {}}}, "'b'"),
+        ({"type": "array"}, "object"),
+        ("x", "JSON Schema"),
+        (
+            {
+                "items": {
+                    "items": {"items": {"items": {"items": {"items": {"items": {"items": {"items": {}}}}}}}}
+                }
+            },
+            "deep",
+        ),
+    ],
+)
+def test_a_schema_that_could_read_take_long_or_means_nothing_is_refused(schema: object, reason: str) -> None:
+    with pytest.raises(BadTemplate, match=reason):
+        Placeholders("t/1", schema)
