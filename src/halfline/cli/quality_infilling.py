@@ -1,5 +1,6 @@
 """`halfline quality infilling`: holes of the shared sets, filled in this process as for an editor."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +10,10 @@ from halfline.cli.exits import one_sentence
 from halfline.cli.where import DataDir, SettingsFile
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from halfline.api.serving import Pipeline
+    from halfline.quality.infilling.report import Compared
     from halfline.quality.infilling.run import Fill, Result
     from halfline.quality.infilling.suites import Task
     from halfline.request import SamplingParams
@@ -29,6 +33,12 @@ def infilling(
         str | None, typer.Option(help=f"What is judged; left out, the baseline alone is run. {_ARM}")
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="New tokens at most.")] = 64,
+    draws: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Answers to each hole, each with its own seed; of several, pass@k is shown."
+        ),
+    ] = 1,
     at_once: Annotated[int, typer.Option(min=1, help="Tasks at a time; changes no answer.")] = 4,
     data: Annotated[Path, typer.Option(help="Folder with the sets.")] = Path("bench/data"),
     record: Annotated[
@@ -45,7 +55,6 @@ def infilling(
     """
     with one_sentence():
         import json  # start-up time: all of these
-        from dataclasses import asdict
 
         from rich.console import Console
         from rich.table import Table
@@ -55,6 +64,7 @@ def infilling(
 
         try:
             from halfline.quality.infilling import report, suites
+            from halfline.quality.infilling.draws import compare_pass_at, mean_pass_at
         except ImportError as error:
             raise BadSettings(
                 f"this needs the extra `quality`, .venv/bin/pip install -e '.[quality]': {error}"
@@ -64,34 +74,54 @@ def infilling(
         except (OSError, ValueError) as error:
             raise BadSettings(f"--data: {error}") from error
         arms = {"baseline": baseline} | ({} if candidate is None else {"candidate": candidate})
-        results: dict[str, list[Result]] = {}
+        drawn: dict[str, list[list[Result]]] = {}
         for name, words in arms.items():
             flags = {"model": model, "data_dir": data_dir, **read_configuration(words)}
-            results[name] = _filled(name, flags, settings, tasks, max_tokens, at_once, record)
+            drawn[name] = _filled(name, flags, settings, tasks, max_tokens, draws, at_once, record)
+        results = {name: [result for each in of_arm for result in each] for name, of_arm in drawn.items()}
         table = Table(
             f"{suite}, {len(tasks)} tasks", *arms, *(["difference (95 %)"] if candidate is not None else [])
         )
         found: dict[str, object] = {}
+        first, second = results["baseline"], results.get("candidate")
         for metric in report.METRICS:
-            if candidate is None:
-                value = report.mean(results["baseline"], metric)
-                if value is not None:
-                    table.add_row(metric, f"{value:.4g}")
-                    found[metric] = value
-                continue
-            compared = report.compare(results["baseline"], results["candidate"], metric)
-            if compared is not None:
-                interval = compared.interval
-                span = "" if interval is None else f" ({interval.low:+.4f} – {interval.high:+.4f})"
-                table.add_row(
-                    metric,
-                    f"{compared.baseline:.4g}",
-                    f"{compared.candidate:.4g}",
-                    f"{compared.candidate - compared.baseline:+.4f}{span}",
-                )
-                found[metric] = asdict(compared)
+            if second is None:
+                _add(table, found, metric, report.mean(first, metric))
+            else:
+                _add_compared(table, found, metric, report.compare(first, second, metric))
+        for k in _ks(draws):
+            if second is None:
+                _add(table, found, f"pass@{k}", mean_pass_at(k, drawn["baseline"]))
+            else:
+                compared = compare_pass_at(k, drawn["baseline"], drawn["candidate"])
+                _add_compared(table, found, f"pass@{k}", compared)
         Console().print(table)
-        print(json.dumps({"suite": suite, "tasks": len(tasks), "arms": arms, **found}))
+        print(json.dumps({"suite": suite, "tasks": len(tasks), "draws": draws, "arms": arms, **found}))
+
+
+def _ks(num_draws: int) -> list[int]:
+    """For which k pass@k is shown beside pass@1: powers of two, and as many as were drawn."""
+    return sorted({1 << power for power in range(1, num_draws.bit_length())} | {num_draws} - {1})
+
+
+def _add(table: "Table", found: dict[str, object], metric: str, value: float | None) -> None:
+    if value is not None:
+        table.add_row(metric, f"{value:.4g}")
+        found[metric] = value
+
+
+def _add_compared(table: "Table", found: dict[str, object], metric: str, compared: "Compared | None") -> None:
+    if compared is None:
+        return
+    interval = compared.interval
+    span = "" if interval is None else f" ({interval.low:+.4f} – {interval.high:+.4f})"
+    table.add_row(
+        metric,
+        f"{compared.baseline:.4g}",
+        f"{compared.candidate:.4g}",
+        f"{compared.candidate - compared.baseline:+.4f}{span}",
+    )
+    found[metric] = asdict(compared)
 
 
 def _filled(
@@ -100,10 +130,11 @@ def _filled(
     file: Path | None,
     tasks: "list[Task]",
     max_tokens: int,
+    num_draws: int,
     at_once: int,
     record: Path | None,
-) -> "list[Result]":
-    """One arm's results: its own engine over its own copy of the weights."""
+) -> "list[list[Result]]":
+    """One arm's results, draw by draw: its own engine over its own copy of the weights."""
     import asyncio
 
     from rich.console import Console
@@ -125,25 +156,32 @@ def _filled(
         with Progress(
             *Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)
         ) as bar:
-            row = bar.add_task(arm, total=len(tasks))
-            return asyncio.run(
-                fill_all(
-                    tasks,
-                    _filler(ready.loaded.pipeline, known.api.find_profile(None).params, max_tokens),
-                    run_program,
-                    Record(record, about),
-                    at_once,
-                    lambda done: bar.advance(row, done),
+            row = bar.add_task(arm, total=len(tasks) * num_draws)
+            return [
+                asyncio.run(
+                    fill_all(
+                        tasks,
+                        _filler(ready.loaded.pipeline, params, max_tokens),
+                        run_program,
+                        Record(record, about | ({} if params.seed is None else {"seed": params.seed})),
+                        at_once,
+                        lambda done: bar.advance(row, done),
+                    )
                 )
-            )
+                for params in _seeded(known.api.find_profile(None).params, num_draws)
+            ]
     finally:
         ready.loaded.close()
+
+
+def _seeded(params: "SamplingParams", num_draws: int) -> "list[SamplingParams]":
+    """The same draws in each run; a single one is drawn as the profile says."""
+    return [params] if num_draws == 1 else [replace(params, seed=seed) for seed in range(num_draws)]
 
 
 def _filler(pipeline: "Pipeline", params: "SamplingParams", max_tokens: int) -> "Fill":
     """Asks as an editor does: the document with a cursor in it, and the server's profile (`api.profile`)."""
     import uuid
-    from dataclasses import replace
 
     from halfline.quality.infilling.run import Filled
     from halfline.request import CompletionRequest, Document
