@@ -29,6 +29,11 @@ _IMPORT_LINE = re.compile(r"\s*(?:import|from|use|require|include|#include)\b.*"
 
 _WITHOUT = ("expression_statement", "parameters", "parameter_list", "string", "comment")
 
+_FUNCTIONS = frozenset(
+    "function_definition function_declaration function_item method_definition method_declaration"
+    " constructor_declaration generator_function_declaration function_signature_item".split()
+)
+
 MAX_LINES = 40
 """Of a definition; a longer one is shown in its beginning."""
 
@@ -43,7 +48,7 @@ class Definition:
 
 
 def definitions(text: str, path: str) -> list[Definition]:
-    """In the order of the file, nested ones too."""
+    """In the order of the file, those in classes too, those in functions not."""
     tree = _tree(text, path)
     if tree is None:
         return list(_definitions_by_line(text))
@@ -78,13 +83,14 @@ def _tree(text: str, path: str) -> "Node | None":
 
 
 def _walk(root: "Node", into: "Callable[[Node], bool]" = lambda node: True) -> Iterator["Node"]:
-    """Every named node that may hold definitions, parents first; not the insides of expressions that hold none."""
+    """Every named node that may define something for others, parents first: not what is inside functions."""
     todo = [root]
     while todo:
         node = todo.pop()
         yield node
-        if into(node) and not node.type.endswith(_WITHOUT):
-            todo.extend(reversed(node.named_children))
+        if node.type in _FUNCTIONS or node.type.endswith(_WITHOUT) or not into(node):
+            continue
+        todo.extend(reversed(node.named_children))
 
 
 def _name(node: "Node") -> str | None:

@@ -109,8 +109,10 @@ def _best_import(place: Place, statements: Sequence[tuple[str, ...]]) -> tuple[t
     best: tuple[tuple[str, ...], int] = ((), 0)
     for statement in statements:
         named = frozenset(statement)
-        # The module itself, or its folder where a language imports folders.
-        if not segments or (segments[-1] not in named and (len(segments) < 2 or segments[-2] not in named)):
+        # The module itself; or its folder, where that is what is imported, or where it hands on what it has.
+        by_module = bool(segments) and segments[-1] in named
+        folder = segments[-2] if len(segments) > 1 else None
+        if not by_module and folder != statement[-1] and not (folder in named and place.names & named):
             continue
         score = sum(each in named for each in segments[-3:]) + bool(place.names & named)
         if score > best[1]:

@@ -12,7 +12,7 @@ from halfline.context.compression.pruning import (
     normalised_entropy,
     semantic_prune,
 )
-from halfline.context.compression.words import holds_structure, names_near, words
+from halfline.context.compression.words import holds_structure, names, names_near, words
 from halfline.request import Part
 
 BYTES = LineTokens(lambda text: list(text.encode()))
@@ -89,6 +89,11 @@ def test_probabilities_after_any_text_sum_to_one(token_ids: list[int]) -> None:
 @given(st.text(alphabet="abc_9 \t\n(){}[]\"'#/+=.é", max_size=60))
 def test_words_spell_their_line(line: str) -> None:
     assert "".join(word.text for word in words(line)) == line
+
+
+@given(st.text(alphabet="abc_9 \t\n(){}[]\"'`#/+=.é\\", max_size=60))
+def test_names_are_the_words_that_are_names(text: str) -> None:
+    assert names(text) == [word.text for word in words(text) if word.kind == "name" and len(word.text) > 2]
 
 
 def test_names_of_the_cursor_and_structure_go_last() -> None:
