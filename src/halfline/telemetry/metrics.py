@@ -45,6 +45,10 @@ class EngineState(Protocol):
     def total_steps(self) -> int: ...
 
     @property
+    def total_computed_tokens(self) -> int:
+        """For whomever: asked for, ahead of who asks, and cancelled before their end."""
+
+    @property
     def total_preemptions(self) -> int: ...
 
     @property
@@ -234,6 +238,11 @@ class _EngineCollector(Collector):
         blocks.add_metric(("blank",), state.num_blank_blocks)
         yield blocks
         yield CounterMetricFamily("halfline_steps", "Batches run.", state.total_steps)
+        yield CounterMetricFamily(
+            "halfline_run_tokens",
+            "Tokens computed for whomever: asked for, ahead of who asks, and cancelled before their end.",
+            state.total_computed_tokens,
+        )
         yield CounterMetricFamily(
             "halfline_preemptions",
             "Sequences that gave their blocks up and wait again.",

@@ -107,6 +107,7 @@ async def test_metrics_count_requests_completions_tokens_and_show_the_engine(on_
         'halfline_kv_blocks{state="cached"} 3.0',
         'halfline_kv_blocks{state="blank"} 0.0',
         "halfline_steps_total 0.0",
+        "halfline_run_tokens_total 0.0",
         'halfline_draft_tokens_total{kind="drafted",source="own"} 7.0',
         'halfline_draft_tokens_total{kind="accepted",source="own"} 4.0',
     ):

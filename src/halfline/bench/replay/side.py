@@ -97,9 +97,9 @@ class Side:
             self.cpu_s = (self.cpu_s or 0.0) + after - before
 
 
-# Ours counts every row that was run, llama-server's prompts and answers apart.
+# Ours counts all that was run, for whomever, llama-server's prompts and answers apart.
 _COUNTERS = (
-    'halfline_tokens_total{kind="computed"}',
+    "halfline_run_tokens_total",
     "llamacpp:prompt_tokens_total",
     "llamacpp:tokens_predicted_total",
 )

@@ -114,7 +114,7 @@ _characters: Callable[[str], bytes] = str.encode
 
 
 def test_counters_of_either_server_are_added_up() -> None:
-    ours = 'halfline_tokens_total{kind="computed"} 12.0\nhalfline_tokens_total{kind="generated"} 5.0\n'
+    ours = 'halfline_run_tokens_total 12.0\nhalfline_tokens_total{kind="generated"} 5.0\n'
     theirs = "# HELP x y\nllamacpp:prompt_tokens_total 7\nllamacpp:tokens_predicted_total 1.5e+01\n"
     assert (counted_tokens(ours), counted_tokens(theirs), counted_tokens("other 1\n")) == (12, 22, None)
 
