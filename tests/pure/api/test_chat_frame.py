@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from halfline.api.chat_frame import ChatFrame, instructed
@@ -67,6 +67,7 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("name", CHATS)
+@settings(deadline=None, max_examples=60)
 @given(text=_TEXTS)
 @example(text="")
 @example(text="\n\n")

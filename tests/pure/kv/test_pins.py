@@ -1,7 +1,7 @@
 """Pinned blocks stay: whoever comes, whoever goes, within their bound, until the model goes."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halfline.errors import InvariantBroken
@@ -86,6 +86,7 @@ def test_the_check_sees_a_pinned_block_that_somebody_gave_back() -> None:
         world.check()
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4), st.integers(0, 70)), max_size=40))
 def test_whatever_runs_the_books_agree(runs: list[tuple[int, int, int]]) -> None:
     world = World(num_blocks=10, max_blocks=5)

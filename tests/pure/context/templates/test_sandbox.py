@@ -3,7 +3,7 @@
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halfline.context.templates.sandbox import InputTemplate
@@ -116,11 +116,13 @@ def test_the_text_ends_at_its_limit() -> None:
         shown("{% for a in rows %}{{ code }}{% endfor %}", 5, code="abc", rows=[0] * 1000)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(), st.text(alphabet=string.printable))
 def test_a_value_is_shown_as_it_is_whatever_it_spells(value: str, note: str) -> None:
     assert shown("<{{ code }}|{{ note }}>", 1 << 20, code=value, note=note) == f"<{value}|{note}>"
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(alphabet="{}%# abrowscdef.|()[]'_0-", max_size=60))
 def test_any_source_is_a_template_or_refused(source: str) -> None:
     try:
