@@ -18,7 +18,7 @@ install: .venv/tests-installed
 .venv/tests-installed: .venv/installed
 	@echo "Installing what the tests need, torch among it: a few minutes the first time."
 	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
-	  print(*(need for extra in ('grpc', 'hub', 'lsp', 'plots', 'quality', 'syntax', 'test') for need in extras[extra] if not need.startswith('halfline')), sep='\n')" \
+	  print(*(need for extra in ('grpc', 'hub', 'index', 'lsp', 'plots', 'quality', 'redis', 'semantic', 'syntax', 'test') for need in extras[extra] if not need.startswith('halfline')), sep='\n')" \
 	  > .venv/test-requirements.txt
 	$(BIN)/pip install --quiet --requirement .venv/test-requirements.txt
 	touch $@

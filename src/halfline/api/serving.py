@@ -14,6 +14,7 @@ from halfline.context.templates.library import TaskLibrary
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.pipeline.embed import Embedding
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
+from halfline.telemetry.cache_collector import CacheCollector, CacheState
 from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import AheadState, EngineState, Metrics
 from halfline.text.tokenizer import Tokenizer
@@ -68,7 +69,8 @@ class Loaded:
     """Everything that exists once the model is in memory.
 
     `failure` is what ended the engine, None while it lives. `close` frees threads and
-    memory. `ahead_state` counts what is computed ahead of keystrokes; None: nothing is.
+    memory. `ahead_state` counts what is computed ahead of keystrokes; None: nothing is. `cache_state`
+    counts what the caches do; None: there are none.
     """
 
     pipeline: Pipeline
@@ -80,6 +82,7 @@ class Loaded:
     failure: Callable[[], BaseException | None]
     close: Callable[[], None]
     ahead_state: Callable[[], AheadState] | None = None
+    cache_state: CacheState | None = None
     tasks: TaskLibrary = field(default_factory=TaskLibrary)
 
     def engine_failed(self) -> EngineFailed:
@@ -112,6 +115,8 @@ class Serving:
             self._metrics.watch(self._loaded.engine_state)
             if self._loaded.ahead_state is not None:
                 self._metrics.watch_ahead(self._loaded.ahead_state)
+            if self._loaded.cache_state is not None:
+                self._metrics.registry.register(CacheCollector(self._loaded.cache_state))
         return self._loaded is not None
 
     @property

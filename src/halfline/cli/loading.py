@@ -9,8 +9,7 @@ from pathlib import Path
 
 from halfline.api.chat_template import CHATML, ChatTemplate
 from halfline.api.serving import Loaded, ServedModel
-from halfline.cache.exact import ExactAnswers
-from halfline.cache.store import open_store
+from halfline.cli.caches import CacheNumbers, open_caches
 from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
 from halfline.cli.surroundings import surroundings_of
@@ -58,21 +57,22 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     engine = EngineHandle(executor, settings.engine, disk=disk)
     infill = find_infill_format(tokenizer)
     order, trial = _infill_order(settings, executor, tokenizer, infill)
-    store = open_store(settings.cache, settings.cache_dir)
+    caches = open_caches(settings, scope)
     pipeline = CompletionPipeline(
         engine,
         tokenizer,
         parts.spec,
         settings.pipeline,
         infill_order=order,
-        exact=ExactAnswers(store, scope) if settings.cache.exact == "on" else None,
+        exact=caches.exact,
+        guessing=caches.guessing,
         surroundings=surroundings_of(settings, tokenizer, parts.spec.vocab_size),
     )
 
     def close() -> None:
         # Whoever wanted to finish has had the server's grace period.
         engine.close(0.0)
-        store.close()
+        caches.close()
 
     # A model that reads what is behind the cursor has no need to choose.
     chosen = pipeline if infill else Reranking(pipeline, pipeline.judge, settings.pipeline)
@@ -99,6 +99,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
             failure=lambda: engine.failure,
             close=close,
             ahead_state=lambda: pipeline.suggestions,
+            cache_state=CacheNumbers(caches.store, pipeline.proposals.totals),
         ),
         pipeline=pipeline,
         kernels=executor.isa,

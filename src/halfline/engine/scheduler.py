@@ -18,6 +18,7 @@ Knows no hashes, tensors, text or clocks: times are passed in.
 from bisect import insort
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from halfline.engine.admission import Admission
 from halfline.engine.appending import append
@@ -310,12 +311,14 @@ class Scheduler:
             )
         if not chunk.samples and sequence.num_pending == 0:  # nothing was to be generated
             reason = "length"
+        agreed = chunk.draft.source if chunk.draft is not None and len(sampled) > 1 else None
         if reason is not None:
             return self._end(
                 sequence, reason, now, piece=piece, prompt_scores=result.prompt_scores, sampled=sampled
             )
+            return replace(progress, agreed=agreed)
         if sampled or result.prompt_scores:
-            return Progress(sequence.id, piece, result.prompt_scores, sampled=sampled)
+            return Progress(sequence.id, piece, result.prompt_scores, sampled=sampled, agreed=agreed)
         return None
 
     def _count(self, chunk: Chunk) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from halfline.engine.hidden_mean import HiddenMean
-from halfline.engine.speculation.draft import DraftCounts
+from halfline.engine.speculation.draft import DraftCounts, DraftSource, Proposal
 from halfline.engine.speculation.repeats import Repeats
 from halfline.kv.block_table import BlockTable
 from halfline.request import FinishReason, Priority
@@ -24,6 +24,7 @@ class Work:
     as a draft they cost no further step, whether or not others are made.
     `draft_sources` are texts in which the answer may stand (the rest of the file; an expected answer behind the
     prompt's last tokens): they change how fast it comes, never what it is. Nobody may append to them any more.
+    `proposal` is one guess at all of it; None: nobody has any.
     `num_pinned_tokens` of its first ones begin many prompts: their blocks stay when it ends (kv/pins.py).
     `begins_the_next`: whoever cancels it will probably ask for a prompt that begins like this one, so a step that reads
     of it is not in vain. Were it stopped, a prompt that takes longer than a keystroke would never be read.
@@ -42,6 +43,7 @@ class Work:
     forced_ids: tuple[int, ...] = ()
     max_forced_tokens: int = 0
     draft_sources: tuple[Repeats, ...] = ()
+    proposal: Proposal | None = None
     priority: Priority = "interactive"
     tenant: str = "local"
     user: str = ""
@@ -102,7 +104,7 @@ class Progress:
     """What one sequence gained in one step; the last one of a sequence has its outcome.
 
     `prompt_scores` are the next prompt tokens' scores, from the prompt's second token on. `sampled` are its next tokens
-    whether or not they may be shown, a stop token among them.
+    whether or not they may be shown, a stop token among them; `agreed` is who guessed some of them right, None: nobody.
     """
 
     sequence_id: int
@@ -110,6 +112,7 @@ class Progress:
     prompt_scores: tuple[Scored, ...] = ()
     outcome: Outcome | None = None
     sampled: tuple[Scored, ...] = ()
+    agreed: DraftSource | None = None
 
 
 @dataclass(slots=True, eq=False)

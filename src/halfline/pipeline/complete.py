@@ -1,13 +1,16 @@
 """One request from `CompletionRequest` to `Completion`: prompt, engine, text, receipt."""
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from halfline.cache.exact import ExactAnswers
+from halfline.cache.guessing import GuessingTier
 from halfline.context.surroundings import Surroundings
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle
+from halfline.engine.speculation.draft import Proposal
 from halfline.errors import BadRequest
 from halfline.model.spec import ModelSpec
 from halfline.pipeline.answers import Begun
@@ -17,14 +20,16 @@ from halfline.pipeline.following import Follower, Followers
 from halfline.pipeline.foresight import PipelineForesight, idle
 from halfline.pipeline.known_answers import Recording, known_answers
 from halfline.pipeline.late_work import LateWork, cursor_of
+from halfline.pipeline.listening import Listeners
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import Postprocessing, postprocessing
 from halfline.pipeline.prompt import Prompt, PromptBuilder
+from halfline.pipeline.proposals import Proposals
 from halfline.pipeline.question import question, question_digest
 from halfline.pipeline.receipts import Receipts, Trace
 from halfline.pipeline.reranking import SuffixJudge
-from halfline.pipeline.typed_through import Listen, TypedThrough, nobody
-from halfline.pipeline.works import Works, is_remembered
+from halfline.pipeline.typed_through import TypedThrough
+from halfline.pipeline.works import Works, is_greedy, is_remembered
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
 from halfline.text.infill import InfillOrder
 from halfline.text.spellings import Spellings
@@ -45,9 +50,10 @@ class CompletionPipeline:
         infill_order: InfillOrder | None = None,
         exact: ExactAnswers | None = None,
         surroundings: Surroundings | None = None,
+        guessing: Sequence[GuessingTier] = (),
     ) -> None:
         """`exact` None: no answer is kept for whoever asks the same again. `surroundings` None: of other files there is
-        what clients send, as they send it.
+        what clients send, as they send it. `guessing` tiers propose answers.
         """
         spellings = Spellings(tokenizer)
         self._engine = engine
@@ -67,6 +73,7 @@ class CompletionPipeline:
         self._followers = Followers()
         self._late_work = LateWork()
         self._exact = exact
+        self.proposals = Proposals(guessing if engine.speculates else (), tokenizer, clock)
         self.foresight = PipelineForesight(
             engine,
             self._followers,
@@ -170,7 +177,6 @@ class CompletionPipeline:
                     "logit_bias",
                 )
 
-    def _begin(
     async def _address(
         self, request: CompletionRequest, prompt: Prompt, trims: Postprocessing
     ) -> bytes | None:
@@ -189,6 +195,7 @@ class CompletionPipeline:
                 self._exact.want(address)
         return address
 
+    def _begin(
         self,
         request: CompletionRequest,
         prompt: Prompt,
@@ -196,21 +203,31 @@ class CompletionPipeline:
         left_ms: float | None,
         address: bytes | None,
     ) -> Begun:
-        if self._remembers(request):
-        listen: Listen = nobody
+        listeners = Listeners()
         if self._exact is not None and address is not None:
             known = self._known(self._exact, address, request, prompt, trims)
             if known is not None:
                 return known
-            listen = Recording(self._exact, address, request.num_choices)
-            asked = self._works.greedy(request, prompt, trims, left_ms)
+            listeners.add(Recording(self._exact, address, request.num_choices))
+
+        def propose() -> Proposal | None:
+            proposing = self.proposals.about(request, prompt)
+            if proposing is None:
+                return None
+            listeners.add(proposing)
+            return proposing.proposal
+
+        if self._remembers(request):
+            asked = replace(self._works.greedy(request, prompt, trims, left_ms), propose=propose)
             if request.caching == "refresh":
-                return self._typed_through.begin_anew(asked, listen)
-            return self._typed_through.begin(asked, listen)
+                return self._typed_through.begin_anew(asked, listeners)
+            return self._typed_through.begin(asked, listeners)
         works = [
             self._works.whole(request, prompt, trims, index, left_ms) for index in range(request.num_choices)
         ]
-        return Begun(self._engine.submit(works, listen))
+        if is_greedy(request):
+            works = [replace(work, proposal=propose()) for work in works]
+        return Begun(self._engine.submit(works, listeners))
 
     def _known(
         self,

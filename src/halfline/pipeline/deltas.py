@@ -8,7 +8,7 @@ from halfline.errors import UnusableLogits
 from halfline.pipeline.deadline import WholeLines
 from halfline.pipeline.following import Follower
 from halfline.pipeline.prompt import Prompt
-from halfline.request import Choice, ChoiceDelta, CompletionRequest, TokenLogprob
+from halfline.request import Choice, ChoiceDelta, CompletionRequest, Tier, TokenLogprob
 from halfline.sampling.reader import Piece
 from halfline.sampling.sampler import Scored
 from halfline.text.detokenizer import Detokenizer
@@ -100,8 +100,14 @@ class Deltas:
             tuple(token.token_id for token in piece.tokens),
             logprobs,
             None if progress.outcome is None else progress.outcome.finish_reason,
-            self._follower.begun.tier,
+            self._tier(progress),
         )
+
+    def _tier(self, progress: Progress) -> Tier:
+        """A proposal counts from the moment that the model agreed with some of it."""
+        if progress.agreed == "syntax" or progress.agreed == "semantic":
+            return progress.agreed
+        return self._follower.begun.tier
 
     def _logprob(self, token: Scored, offset: int) -> TokenLogprob:
         text_of = self._tokenizer.token_text

@@ -3,9 +3,11 @@
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from halfline.engine.sequence import Outcome
 from halfline.pipeline.following import Follower
-from halfline.request import FinishReason, Receipt
+from halfline.request import FinishReason, Receipt, Tier
 from halfline.sampling.reader import Piece
 
 
@@ -55,7 +57,7 @@ class Trace:
             finish_reasons=reasons,
             drafted_tokens=_summed([outcome.stats.drafted for outcome in outcomes]),
             accepted_tokens=_summed([outcome.stats.accepted for outcome in outcomes]),
-            tier=begun.tier,
+            tier=_tier(begun.tier, outcomes),
             num_known_tokens=begun.num_known,
             num_unshown_tokens=max(0, num_unshown),
             cut_characters=self._cut_characters(),
@@ -88,6 +90,18 @@ class Trace:
 
     def _cut_characters(self) -> dict[str, int]:
         return _summed([{cut.rule: cut.num_characters for cut in each.cuts} for each in self.endings])
+
+
+def _tier(begun: Tier, outcomes: Sequence[Outcome]) -> Tier:
+    """Where the answer came from, now that it has ended: the model may have agreed with a proposal."""
+    if begun == "miss":
+        for proposed in _PROPOSED:
+            if any(outcome.stats.accepted.get(proposed) for outcome in outcomes):
+                return proposed
+    return begun
+
+
+_PROPOSED: tuple[Literal["syntax", "semantic"], ...] = ("syntax", "semantic")
 
 
 def _last_of(phases_ms: tuple[float, float, float], total_ms: float) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from halfline.document.suggestions import Suggestions, Walk
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.sequence import Progress, Work
+from halfline.engine.speculation.draft import Proposal
 from halfline.engine.speculation.repeats import Repeats
 from halfline.pipeline.answers import Begun, ContinuedAnswer, KnownAnswers
 from halfline.pipeline.known_tokens import Known, known_outcome, read_known
@@ -23,16 +24,21 @@ def nobody(position: int, progress: Progress) -> None:
     """Does not listen."""
 
 
+def _no_proposal() -> Proposal | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Greedy:
     """Work whose tokens can be known. `forced` has to come first. What is known is shared within the `namespace`;
-    `drafts` finds the texts to guess from.
+    `drafts` finds the texts to guess from, `propose` a guess at all of an answer of which nothing is known.
     """
 
     work: Work
     forced: bytes
     namespace: str
     drafts: Callable[[], tuple[Repeats, ...]]
+    propose: Callable[[], Proposal | None] = _no_proposal
 
     @property
     def state(self) -> tuple[str, tuple[int, ...], bytes]:
@@ -121,4 +127,5 @@ class _Beginning:
             forced_ids=work.forced_ids[num_known:] if work.forced_ids[:num_known] == token_ids else (),
             max_forced_tokens=len(self.walk.forced),
             draft_sources=self.asked.drafts(),
+            proposal=None if token_ids else self.asked.propose(),
         )

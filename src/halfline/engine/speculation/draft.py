@@ -1,12 +1,14 @@
-"""A guess at a sequence's next tokens, and how well guesses did. Knows neither sequences nor texts."""
+"""A guess at a sequence's next tokens, and how well guesses did. Knows no sequences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-DraftSource = Literal["own", "given", "recent", "forced"]
+from halfline.engine.speculation.repeats import Repeats
+
+DraftSource = Literal["own", "given", "recent", "forced", "syntax", "semantic"]
 """The sequence's own tokens · texts its caller handed over · what its tenant was lately answered · the usual tokens of
-a text that has to come first."""
+a text that has to come first · whole answers that were guessed from similar code, or from similar text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,14 @@ class Draft:
 
     token_ids: tuple[int, ...]
     source: DraftSource
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A guess at all that a sequence will say, behind the last tokens of its prompt. Nobody may append to it."""
+
+    source: DraftSource
+    tokens: Repeats
 
 
 class DraftCounts:

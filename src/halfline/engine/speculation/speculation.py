@@ -1,8 +1,9 @@
 """Which guesses a step checks: where they come from, how likely they are, what a row costs.
 
-Sources, for each sequence: its own tokens, texts its caller handed over, and what its tenant was lately answered. Of
-each the longest repeat of the sequence's last tokens gives one guess; the likeliest is the draft. How much of it runs
-is a trade over the whole batch: a row is worth its chance of being right against the time it adds to everybody's step.
+Sources, for each sequence: its own tokens, texts its caller handed over, what its tenant was lately answered, and a
+whole answer that was proposed. Of each the longest repeat of the sequence's last tokens gives one guess; the likeliest
+is the draft. How much of it runs is a trade over the whole batch: a row is worth its chance of being right against the
+time it adds to everybody's step.
 
 Knows neither blocks nor logits. What it decides changes how fast tokens come, never which.
 """
@@ -151,6 +152,7 @@ class _Follower:
         self._tenant = tenant
         self.own = own
         self._given = sequence.work.draft_sources
+        self._proposal = sequence.work.proposal
         self._guess: _Guess | None = None
         self._num_right = self._num_expected = _LIKE_OTHERS
 
@@ -206,7 +208,10 @@ class _Follower:
     def _sources(self) -> list[tuple[DraftSource, Repeats]]:
         sources: list[tuple[DraftSource, Repeats]] = [("own", self.own), ("recent", self._tenant.recent)]
         sources += [("given", repeats) for repeats in self._given]
-        return sources
+        # First: where all match alike, what was guessed for this very place is the better guess.
+        return (
+            sources if self._proposal is None else [(self._proposal.source, self._proposal.tokens), *sources]
+        )
 
 
 _LIKE_OTHERS = 6.0
