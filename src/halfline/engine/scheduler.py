@@ -313,7 +313,7 @@ class Scheduler:
             reason = "length"
         agreed = chunk.draft.source if chunk.draft is not None and len(sampled) > 1 else None
         if reason is not None:
-            return self._end(
+            progress = self._end(
                 sequence, reason, now, piece=piece, prompt_scores=result.prompt_scores, sampled=sampled
             )
             return replace(progress, agreed=agreed)
