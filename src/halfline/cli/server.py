@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
-from halfline.api.request_head import protocol_with_head_timeout
+from halfline.api.patience import patient_protocol
 from halfline.api.tls_options import TlsOptions
 from halfline.cli.tls import uvicorn_tls
 
@@ -31,7 +31,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=protocol_with_head_timeout(options.header_timeout_s),
+                http=patient_protocol(options.header_timeout_s, options.send_timeout_s),
                 log_config=None,
                 access_log=False,
                 server_header=False,

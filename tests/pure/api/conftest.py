@@ -78,6 +78,8 @@ class FakePipeline:
             for token in range(min(request.max_tokens, self.most_tokens)):
                 if token == 1 and self.gate is not None:
                     await self.gate.wait()
+                elif token:
+                    await asyncio.sleep(0)  # a real one waits for the engine
                 for index in range(request.num_choices):
                     yield self._delta(request, index, token)
                 if self.sheds is not None:

@@ -1,6 +1,7 @@
-"""A request's head has to come in time: a connection that trickles, or says nothing, is closed.
+"""How long a connection may keep us waiting: for a request's head, and for its reader when an answer is ready.
 
-Uvicorn waits for the first head, and for the rest of any, for ever; between two requests its keep-alive timeout holds.
+Uvicorn waits for the first head, and for the rest of any, for ever, and so for a reader that has stopped reading;
+between two requests its keep-alive timeout holds.
 """
 
 import asyncio
@@ -10,13 +11,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-def protocol_with_head_timeout(timeout_s: float) -> type[HttpToolsProtocol]:
-    """Uvicorn's protocol, closing a connection `timeout_s` after it was made, or after the first byte of a later
-    request, if the request's head is not whole by then.
+def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[HttpToolsProtocol]:
+    """Uvicorn's protocol, closing a connection `header_timeout_s` after it was made, or after the first byte of a later
+    request, if the request's head is not whole by then; and `send_timeout_s` after its reader fell behind by what
+    asyncio buffers (64 KiB), if it has not read most of that by then. What was asked for there ends like that of any
+    client that leaves.
     """
 
     class Protocol(HttpToolsProtocol):
         _head_timer: asyncio.TimerHandle | None = None
+        _reader_timer: asyncio.TimerHandle | None = None
         _reading_body = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -26,6 +30,7 @@ def protocol_with_head_timeout(timeout_s: float) -> type[HttpToolsProtocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._head_is_whole()
+            self._reader_goes_on()
 
         def data_received(self, data: bytes) -> None:
             if not self._reading_body:
@@ -45,9 +50,25 @@ def protocol_with_head_timeout(timeout_s: float) -> type[HttpToolsProtocol]:
             self._reading_body = False
             super().on_message_complete()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._reader_timer = self.loop.call_later(send_timeout_s, self._give_up_reader)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._reader_goes_on()
+
+        def _reader_goes_on(self) -> None:
+            if self._reader_timer is not None:
+                self._reader_timer.cancel()
+                self._reader_timer = None
+
+        def _give_up_reader(self) -> None:
+            self.transport.abort()  # closing would wait for it to read what is buffered
+
         def _expect_head(self) -> None:
             if self._head_timer is None:
-                self._head_timer = self.loop.call_later(timeout_s, self._too_slow)
+                self._head_timer = self.loop.call_later(header_timeout_s, self._too_slow)
 
         def _head_is_whole(self) -> None:
             if self._head_timer is not None:

@@ -1,15 +1,17 @@
-"""Connections that say too little are closed, and meanwhile cost the others nothing."""
+"""Connections that say too little, or do not read, are closed, and meanwhile cost the others nothing."""
 
 import asyncio
+import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from halfline.api.request_head import protocol_with_head_timeout
+from halfline.api.patience import patient_protocol
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 30.0
@@ -30,12 +32,14 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def serving(timeout_s: float) -> AsyncIterator[int]:
+async def serving(
+    timeout_s: float = PATIENCE_S, *, send_timeout_s: float = PATIENCE_S, app: ASGIApp = answer
+) -> AsyncIterator[int]:
     """The port of a server of this event loop."""
     config = uvicorn.Config(
-        answer,
+        app,
         port=0,
-        http=protocol_with_head_timeout(timeout_s),
+        http=patient_protocol(timeout_s, send_timeout_s),
         lifespan="off",
         log_config=None,
         timeout_keep_alive=60,
@@ -45,7 +49,10 @@ async def serving(timeout_s: float) -> AsyncIterator[int]:
     async with asyncio.timeout(PATIENCE_S):
         while not server.started:
             await asyncio.sleep(0.01)
-        yield server.servers[0].sockets[0].getsockname()[1]
+        listener = server.servers[0].sockets[0]
+        # What the system holds for a reader would take its time to fill; connections inherit it.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        yield listener.getsockname()[1]
         server.should_exit = True
         await task
 
@@ -121,3 +128,57 @@ async def test_an_answer_is_not_cut_because_half_of_the_next_request_is_there() 
         assert said.startswith(b"HTTP/1.1 200 ")
         assert b"about " in said and b"408" in said.split(b"about ")[1]
         writer.close()
+
+
+def stream(num_tokens: int) -> bytes:
+    body = json.dumps({"prompt": "x", "max_tokens": num_tokens, "logprobs": 5, "stream": True}).encode()
+    return b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+
+
+async def test_readers_that_stop_reading_a_stream_are_dropped_and_the_others_are_served(on_stage) -> None:
+    """Five of them; what was generated for them ends, and a request meanwhile is answered as usual."""
+    async with (
+        on_stage() as stage,
+        serving(send_timeout_s=0.5, app=stage.app) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        stopped = [socket.socket() for _ in range(5)]
+        for connection in stopped:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(stream(num_tokens=2**31 - 1))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(stage.pipeline.requests) < len(stopped):
+                await asyncio.sleep(0.01)
+            reply = await client.post("/v1/completions", json={"prompt": "y", "max_tokens": 3})
+            assert reply.json()["choices"][0]["text"] == "abc"
+            while len(stage.pipeline.cancelled) < len(stopped):
+                await asyncio.sleep(0.01)
+        for connection in stopped:
+            connection.settimeout(PATIENCE_S)
+            read_to_the_end(connection)
+            connection.close()
+
+
+def read_to_the_end(connection: socket.socket) -> None:
+    """Raises TimeoutError where there is none."""
+    try:
+        while connection.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+async def test_a_reader_that_is_slow_but_reads_gets_everything(on_stage) -> None:
+    async with on_stage() as stage, serving(send_timeout_s=0.5, app=stage.app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
+        writer.write(stream(num_tokens=2000))
+        heard = b""
+        async with asyncio.timeout(PATIENCE_S):
+            while not heard.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"):
+                piece = await reader.read(1 << 15)
+                assert piece, "it was dropped"
+                heard = heard[-64:] + piece
+                await asyncio.sleep(0.02)
+        writer.close()
+        assert stage.pipeline.cancelled == []
