@@ -99,11 +99,11 @@ class Settings(BaseSettings):
     engine: EngineOptions = EngineOptions()
     pipeline: PipelineOptions = PipelineOptions()
     context: ContextOptions = ContextOptions()
+    cache: CacheOptions = CacheOptions()
     warmup: WarmupOptions = WarmupOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
 
     @model_validator(mode="before")
-    cache: CacheOptions = CacheOptions()
     @classmethod
     def _refuse_what_only_looks_right(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Pydantic would take true for 1, an empty path for this folder, and numbers nobody can wait for."""
