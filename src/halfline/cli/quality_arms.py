@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from halfline.cli.model_parts import ModelParts, find_model, load_parts
+from halfline.cli.surroundings import surroundings_of
 from halfline.context.order_trial import try_orders
 from halfline.errors import BadSettings
 from halfline.model.executor import Executor
@@ -22,7 +23,7 @@ from halfline.text.tokenizer import Tokenizer
 
 PLANT_NAMES = (*PLANTS, "tokenizer")
 
-_ANSWERS = {"model", "kv_format", "kv_bytes", "threads", "engine", "pipeline"}
+_ANSWERS = {"model", "kv_format", "kv_bytes", "threads", "engine", "pipeline", "context"}
 """Settings and tables of them that an arm follows; of `api` also the profile. The rest is about where things lie, who
 may ask, and what is done when nobody asks.
 """
@@ -80,6 +81,7 @@ def load_arm(side: Side, max_tokens: int, plant: str | None = None) -> Arm:
         pipeline=side.settings.pipeline,
         params=side.settings.api.find_profile(None).params,
         order=_order(side.settings, parts),
+        surroundings=surroundings_of(side.settings, tokenizer, parts.spec.vocab_size),
         max_tokens=max_tokens,
     )
     return Arm(executor, tokenizer, way)

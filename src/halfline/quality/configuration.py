@@ -18,13 +18,16 @@ def read_configuration(words: str) -> dict[str, object]:
     """
     if words.endswith(".toml"):
         return _file(Path(words))
-    named: dict[str, object] = {}
+    named: dict[str, str] = {}
+    name = None
     for word in filter(None, words.split(",")):
-        name, equals, value = word.partition("=")
-        if not equals:
+        if "=" in word:
+            name, _, named[name] = word.partition("=")
+        elif name is not None:
+            named[name] += f",{word}"
+        else:
             raise BadSettings(f"{word!r} is no setting: say NAME=VALUE")
-        named[name] = value
-    return named
+    return dict(named)
 
 
 def _file(path: Path) -> dict[str, object]:

@@ -18,8 +18,11 @@ from halfline.model.store import sha256_of
 
 FILE_NAME = Path("quality") / "proofs.jsonl"
 
-EXACT: Mapping[str, object] = {"kv_format": "f16"}
+EXACT: Mapping[str, object] = {"kv_format": "f16", "context.compression": []}
 """Settings that may lose something, by dotted name, and the value with which they do not."""
+
+HOW_MUCH: Mapping[str, tuple[str, ...]] = {"context.compression": ("context.keep",)}
+"""Settings that matter once another one is not exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +42,17 @@ def lossy(settings: Mapping[str, Any]) -> dict[str, object]:
     """Of settings as nested JSON data those that lose something, by dotted name."""
     found = {}
     for key, exact in EXACT.items():
-        value: Any = settings
-        for name in key.split("."):
-            value = value[name]
-        if value != exact:
+        if (value := _value(settings, key)) != exact:
             found[key] = value
+            found |= {other: _value(settings, other) for other in HOW_MUCH.get(key, ())}
     return found
+
+
+def _value(settings: Mapping[str, Any], key: str) -> object:
+    value: Any = settings
+    for name in key.split("."):
+        value = value[name]
+    return value
 
 
 def model_digest(path: Path) -> str:

@@ -16,6 +16,10 @@ def test_words_and_a_file_name_the_same_settings(tmp_path: Path) -> None:
         "kv_format": "int8",
         "pipeline.prefix_tokens": "512",
     }
+    assert read_configuration("context.compression=comments,duplicates,kv_format=f16") == {
+        "context.compression": "comments,duplicates",
+        "kv_format": "f16",
+    }
     assert read_configuration("") == {}
 
 

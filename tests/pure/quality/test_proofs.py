@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from halfline.quality.proofs import FILE_NAME, Proof, find, keep, lossy, model_digest
+from halfline.settings import load_settings
 
 PROOF = Proof(
     model_sha256="m",
@@ -18,8 +19,19 @@ PROOF = Proof(
 
 
 def test_what_loses_nothing_is_no_lossy_setting() -> None:
-    assert lossy({"kv_format": "f16"}) == {}
-    assert lossy({"kv_format": "int8", "threads": 2}) == {"kv_format": "int8"}
+    exact = {"kv_format": "f16", "context": {"compression": [], "keep": 0.5}, "threads": 2}
+    assert lossy(exact) == {}
+    assert lossy(exact | {"kv_format": "int8"}) == {"kv_format": "int8"}
+
+
+def test_how_much_is_left_out_counts_where_something_is() -> None:
+    settings = {"kv_format": "f16", "context": {"compression": ["prune"], "keep": 0.5, "index": None}}
+    assert lossy(settings) == {"context.compression": ["prune"], "context.keep": 0.5}
+    assert lossy(load_settings({"context.compression": ("prune",)}).model_dump(mode="json")) == {
+        "context.compression": ["prune"],
+        "context.keep": 0.69,
+    }
+    assert lossy(load_settings({}).model_dump(mode="json")) == {}
 
 
 def test_the_latest_of_the_same_model_and_settings_counts(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from halfline.context.surroundings import Surroundings
 from halfline.engine.handle import EngineHandle
 from halfline.engine.options import EngineOptions
 from halfline.model.executor import CAUSAL, Batch, Executor
@@ -32,12 +33,15 @@ _FORCED_ROWS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an arm serves; `order` None: what models of its infill format are said to like."""
+    """How an arm serves; `order` None: what models of its infill format are said to like. `surroundings` None: of other
+    files there is what a task brings, as it brings it.
+    """
 
     engine: EngineOptions
     pipeline: PipelineOptions
     params: SamplingParams
     order: InfillOrder | None = None
+    surroundings: Surroundings | None = None
     max_tokens: int = 64
 
 
@@ -50,7 +54,7 @@ class Arm:
         self._way = way
         limit = min(executor.spec.max_context, executor.kv_format.num_tokens(executor.num_blocks))
         self._prompts = PromptBuilder(
-            tokenizer, way.pipeline, executor.spec.vocab_size, limit, order=way.order
+            tokenizer, way.pipeline, executor.spec.vocab_size, limit, way.order, way.surroundings
         )
         self._engine: EngineHandle | None = None
         self._serving: CompletionPipeline | Reranking | None = None
@@ -75,6 +79,7 @@ class Arm:
             self._executor.spec,
             self._way.pipeline,
             infill_order=self._way.order,
+            surroundings=self._way.surroundings,
         )
         infills = find_infill_format(self._tokenizer) is not None
         self._serving = pipeline if infills else Reranking(pipeline, pipeline.judge, self._way.pipeline)
