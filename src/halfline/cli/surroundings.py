@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from halfline.context.sources.found import RankedSources, Source
 from halfline.context.sources.index import index_of
-from halfline.context.sources.workspace import WorkspaceSource
+from halfline.context.sources.recent import RecentEdits, RecentFiles, RecentlyAlike
+from halfline.context.sources.workspace import ImportedDefinitions, SimilarPieces
 from halfline.context.surroundings import Surroundings
 from halfline.errors import BadSettings
 from halfline.settings import Settings
@@ -14,7 +16,10 @@ def surroundings_of(settings: Settings, tokenizer: Tokenizer, vocab_size: int) -
     """None where the settings leave other files as clients send them. Raises BadSettings for a folder that was not
     indexed.
     """
-    source = None
+    sources: list[Source] = []
+    recent = RecentFiles(settings.context.recent_files) if settings.context.recent_files else None
+    if recent is not None:
+        sources += [RecentEdits(recent), RecentlyAlike(recent)]
     if settings.context.index is not None:
         index = index_of(Path(settings.context.index), settings.data_dir)
         if not index.exists:
@@ -22,7 +27,8 @@ def surroundings_of(settings: Settings, tokenizer: Tokenizer, vocab_size: int) -
                 f"context.index is {settings.context.index}, which was not read yet:"
                 f" `halfline index {settings.context.index}`"
             )
-        source = WorkspaceSource(index, settings.pipeline.part_tokens)
-    if source is None and not settings.context.compression:
+        sources = [ImportedDefinitions(index), *sources, SimilarPieces(index)]
+    if not sources and not settings.context.compression:
         return None
-    return Surroundings(tokenizer, vocab_size, settings.context, source)
+    source = RankedSources(sources, settings.pipeline.part_tokens) if sources else None
+    return Surroundings(tokenizer, vocab_size, settings.context, source, recent)

@@ -20,9 +20,15 @@ class ContextOptions:
     """A folder that `halfline index` has read: what looks useful in it is shown to the model. Everybody who may use
     this server may get answers from it."""
 
+    recent_files: int = 0
+    """How many files of a user (whom requests name) are remembered as requests showed them, so that the model sees where
+    they were edited lately and what is alike in them; 0 remembers none."""
+
     def __post_init__(self) -> None:
         for name in self.compression:
             if name not in PASS_NAMES:
                 raise ValueError(f"compression has `{name}`, there are {', '.join(PASS_NAMES)}")
+        if not 0 <= self.recent_files <= 64:
+            raise ValueError(f"recent_files is {self.recent_files}, it must be between 0 and 64")
         if not 0.0 < self.keep <= 1.0:
             raise ValueError(f"keep is {self.keep}, it must be more than 0 and at most 1")

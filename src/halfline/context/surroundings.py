@@ -15,6 +15,7 @@ from halfline.context.compression.passes import Budget, LineTokens, lined
 from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
 from halfline.context.sources.found import Found, Source
+from halfline.context.sources.recent import RecentFiles
 from halfline.request import Document, Part
 from halfline.text.tokenizer import Tokenizer
 
@@ -33,10 +34,15 @@ class _Remembered:
 
 
 class Surroundings:
-    """`source` None: only what clients send."""
+    """`source` None: only what clients send. `recent` is told of every document, for a source that remembers."""
 
     def __init__(
-        self, tokenizer: Tokenizer, vocab_size: int, options: ContextOptions, source: Source | None = None
+        self,
+        tokenizer: Tokenizer,
+        vocab_size: int,
+        options: ContextOptions,
+        source: Source | None = None,
+        recent: RecentFiles | None = None,
     ) -> None:
         def encode(text: str) -> Sequence[int]:
             return tokenizer.encode(text, add_bos=False, continues=True)
@@ -47,6 +53,7 @@ class Surroundings:
         )
         self._keep = options.keep
         self._source = source
+        self._recent = recent
         self._known: OrderedDict[DocumentKey, _Remembered] = OrderedDict()
 
     def search(self, document: Document, key: DocumentKey | None) -> Callable[[], tuple[Found, ...]] | None:
@@ -54,7 +61,7 @@ class Surroundings:
         source = self._source
         if source is None or self._remembered(document, key) is not None:
             return None
-        return lambda: tuple(source.find(document))
+        return lambda: tuple(source.find(document, key))
 
     def around(
         self,
@@ -74,6 +81,8 @@ class Surroundings:
         elif not keeps:
             known = replace(known, held=known.held.fork())
         if key is not None and keeps:
+            if self._recent is not None:
+                self._recent.note(document, key)
             self._known[key] = known
             self._known.move_to_end(key)
             if len(self._known) > _MAX_DOCUMENTS:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
 from halfline.context.sources.found import Found
+from halfline.context.sources.recent import RecentFiles, RecentlyAlike
 from halfline.context.surroundings import Surroundings
 from halfline.request import Document, Part
 from halfline.text.token_bytes import byte_alphabet
@@ -29,7 +30,7 @@ class Counting:
     def __init__(self) -> None:
         self.num_asked = 0
 
-    def find(self, document: Document) -> Sequence[Found]:
+    def find(self, document: Document, key: DocumentKey | None) -> Sequence[Found]:
         self.num_asked += 1
         return [Found(Part(f"found {self.num_asked}\n", "other.py"), "named here", 1.0)]
 
@@ -102,3 +103,13 @@ def test_parts_stay_what_they_were_while_one_types_whatever_is_guessed_meanwhile
         now, _ = around(surroundings, Document(prefix + key, "", "main.py", parts), keeps=keeps)
         assert now == shown
         prefix += key if keeps else ""
+
+
+def test_documents_that_were_asked_about_are_remembered_and_guesses_are_not() -> None:
+    recent = RecentFiles(4)
+    surroundings = Surroundings(TOKENIZER, 256, ContextOptions(), RecentlyAlike(recent), recent)
+    around(surroundings, Document("guessed", "", "b.py"), DocumentKey("local", "me", "b.py"), keeps=False)
+    text = "def total_price(basket): pass\n"
+    around(surroundings, Document(text, "", "a.py"), DocumentKey("local", "me", "a.py"))
+    texts, _ = around(surroundings, Document("total_price(basket, extra", "", "main.py"))
+    assert texts == [text]

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
 from halfline.context.sources.found import Found
 from halfline.context.surroundings import Surroundings
@@ -23,7 +24,7 @@ TOKENIZER = Tokenizer(
 
 
 class Finds:
-    def find(self, document: Document) -> Sequence[Found]:
+    def find(self, document: Document, key: DocumentKey | None) -> Sequence[Found]:
         return [Found(Part("# a remark\nx = 1\n", "other.py"), "named near the cursor", 1.0)]
 
 

@@ -4,7 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from halfline.context.documents import DocumentKey
 from halfline.request import Document, Part
+
+_CHARACTERS = 4  # of a token of code, about
+_LEAST_ALIKE = 0.08
+_MOST_ALIKE = 0.8
+"""More is probably a copy, which the model would only repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +23,28 @@ class Found:
 
 
 class Source(Protocol):
-    """Looks for pieces; the most worth reading last."""
+    """Looks for pieces, in any order. `key` None: nobody says whose document it is. Called from any thread."""
 
-    def find(self, document: Document) -> Sequence[Found]: ...
+    def find(self, document: Document, key: DocumentKey | None) -> Sequence[Found]: ...
+
+
+class RankedSources:
+    """Several sources, best first, that share room for about `num_tokens` tokens."""
+
+    def __init__(self, sources: Sequence[Source], num_tokens: int) -> None:
+        self._sources = tuple(sources)
+        self._num_characters = num_tokens * _CHARACTERS
+
+    def find(self, document: Document, key: DocumentKey | None) -> list[Found]:
+        """The best last."""
+        return choose([source.find(document, key) for source in self._sources], self._num_characters)
+
+
+def similarity(wanted: frozenset[str], used: frozenset[str]) -> float | None:
+    """The share of names in common, of all of both (Jaccard); None: too few to mean anything, or all too many."""
+    either = wanted | used
+    share = len(wanted & used) / len(either) if either else 0.0
+    return share if _LEAST_ALIKE <= share <= _MOST_ALIKE else None
 
 
 def choose(by_source: Sequence[Sequence[Found]], num_characters: int) -> list[Found]:

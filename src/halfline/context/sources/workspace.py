@@ -10,47 +10,39 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from halfline.context.compression.words import names
+from halfline.context.documents import DocumentKey
 from halfline.context.sources.definitions import imports
-from halfline.context.sources.found import Found, choose
+from halfline.context.sources.found import Found, similarity
 from halfline.context.sources.index import Place, WorkspaceIndex
+from halfline.context.sources.near import names_near_cursor
 from halfline.request import Document, Part
 
 _log = logging.getLogger(__name__)
 
-_NEAR_LINES = 40
-_LEAST_ALIKE = 0.08
-_MOST_ALIKE = 0.8
-"""More is probably a copy, which the model would only repeat."""
 _NUM_ALIKE = 6
 _NUM_DEFINITIONS = 12
-_CHARACTERS = 4  # of a token of code, about
 
 
-class WorkspaceSource:
-    """Of one index; what it finds has about `num_tokens` tokens at most."""
+class ImportedDefinitions:
+    """What the document imports and uses near the cursor, as it is defined."""
 
-    def __init__(self, index: WorkspaceIndex, num_tokens: int) -> None:
+    def __init__(self, index: WorkspaceIndex) -> None:
         self._index = index
-        self._num_characters = num_tokens * _CHARACTERS
 
-    def find(self, document: Document) -> list[Found]:
-        """The best last. Nothing, with a line in the log, when the index cannot be read."""
-        near = _near(document)
-        own = _relative(document.path, self._index)
-        try:
-            found = [self._imported(document, near, own), self._alike(near, own)]
-        except sqlite3.Error as error:  # a completion without it is better than none
-            _log.warning("the index of %s cannot be read: %s", self._index.root, error)
-            return []
-        return choose(found, self._num_characters)
-
-    def _imported(self, document: Document, near: Sequence[str], own: str | None) -> list[Found]:
+    def find(self, document: Document, key: DocumentKey | None) -> list[Found]:
+        """Nothing, with a line in the log, when the index cannot be read."""
         statements = imports(document.prefix, document.path or "")
         if not statements:
             return []
+        try:
+            return self._definitions(document, statements)
+        except sqlite3.Error as error:
+            return _without(self._index, error)
+
+    def _definitions(self, document: Document, statements: Sequence[tuple[str, ...]]) -> list[Found]:
+        own = _relative(document.path, self._index)
         ranked = []
-        for place in self._index.defining(near):
+        for place in self._index.defining(names_near_cursor(document)):
             statement, score = _best_import(place, statements)
             if score and place.path != own:
                 ranked.append(
@@ -70,27 +62,45 @@ class WorkspaceSource:
                 found.append(Found(Part(text, path), reason, -minus_score))
         return found
 
-    def _alike(self, near: Sequence[str], own: str | None) -> list[Found]:
+
+class SimilarPieces:
+    """Pieces anywhere in the folder that have most in common with the text around the cursor."""
+
+    def __init__(self, index: WorkspaceIndex) -> None:
+        self._index = index
+
+    def find(self, document: Document, key: DocumentKey | None) -> list[Found]:
+        """Nothing, with a line in the log, when the index cannot be read."""
+        try:
+            return self._alike(document)
+        except sqlite3.Error as error:
+            return _without(self._index, error)
+
+    def _alike(self, document: Document) -> list[Found]:
+        own = _relative(document.path, self._index)
+        near = names_near_cursor(document)
         wanted = frozenset(near)
-        found = []
+        ranked = []
         for place in self._index.using(near):
-            shared = wanted & place.names
-            share = len(shared) / len(wanted | place.names)
-            if place.path == own or not _LEAST_ALIKE <= share <= _MOST_ALIKE:
-                continue
+            share = similarity(wanted, place.names)
+            if share is not None and place.path != own:
+                ranked.append((-share, place.path, place.first, place))
+        found: list[Found] = []
+        for minus_share, path, _, place in sorted(ranked, key=lambda each: each[:3])[:_NUM_ALIKE]:
             text = self._index.text(place)
             if text is not None:
-                reason = f"has {len(shared)} names in common with the text around the cursor ({share:.0%})"
-                found.append(Found(Part(text, place.path), reason, share))
-        return sorted(found, key=lambda each: (-each.score, each.part.path or ""))[:_NUM_ALIKE]
+                num_shared = len(wanted & place.names)
+                reason = (
+                    f"has {num_shared} names in common with the text around the cursor ({-minus_share:.0%})"
+                )
+                found.append(Found(Part(text, path), reason, -minus_share))
+        return found
 
 
-def _near(document: Document) -> list[str]:
-    """Names around the cursor, the nearest before it first."""
-    before = document.prefix.splitlines()[-_NEAR_LINES:]
-    behind = document.suffix.splitlines()[: _NEAR_LINES // 4]
-    found = [*reversed(names("\n".join(before))), *names("\n".join(behind))]
-    return list(dict.fromkeys(found))
+def _without(index: WorkspaceIndex, error: sqlite3.Error) -> list[Found]:
+    """A completion without it is better than none."""
+    _log.warning("the index of %s cannot be read: %s", index.root, error)
+    return []
 
 
 def _relative(path: str | None, index: WorkspaceIndex) -> str | None:

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from halfline.context.sources.found import Found, RankedSources
 from halfline.context.sources.index import WorkspaceIndex, index_of
-from halfline.context.sources.workspace import WorkspaceSource
+from halfline.context.sources.workspace import ImportedDefinitions, SimilarPieces
 from halfline.request import Document
 
 FILES = {
@@ -23,6 +24,11 @@ def index(tmp_path: Path) -> WorkspaceIndex:
     made = index_of(tmp_path / "code", tmp_path / "data")
     made.update()
     return made
+
+
+def around(index: WorkspaceIndex, document: Document, num_tokens: int = 500) -> list[Found]:
+    sources = RankedSources([ImportedDefinitions(index), SimilarPieces(index)], num_tokens)
+    return sources.find(document, None)
 
 
 def change(index: WorkspaceIndex, path: str, text: str) -> None:
@@ -62,7 +68,7 @@ def test_an_index_of_another_format_is_made_anew(index: WorkspaceIndex) -> None:
 
 def test_imports_lead_to_definitions_and_the_reason_says_how(index: WorkspaceIndex) -> None:
     text = "from shop.basket import Basket\n\nbasket = Basket()\nprint(basket.total_price("
-    found = WorkspaceSource(index, 500).find(Document(text, ")\n", "main.py"))
+    found = around(index, Document(text, ")\n", "main.py"))
     assert [each.part.path for each in found][-1] == "shop/basket.py"
     assert "other/basket_test.py" not in [each.part.path for each in found if "imported" in each.reason]
     assert found[-1].part.text == FILES["shop/basket.py"]
@@ -71,7 +77,7 @@ def test_imports_lead_to_definitions_and_the_reason_says_how(index: WorkspaceInd
 
 def test_pieces_that_are_alike_are_found_without_imports(index: WorkspaceIndex) -> None:
     text = "def other_receipt(customer, payment, wallet):\n    customer."
-    (found,) = WorkspaceSource(index, 500).find(Document(text, "", None))
+    (found,) = around(index, Document(text, "", None))
     assert found.part.path == "till.py"
     assert "3 names in common" in found.reason
 
@@ -79,18 +85,18 @@ def test_pieces_that_are_alike_are_found_without_imports(index: WorkspaceIndex) 
 def test_a_document_is_not_its_own_context(index: WorkspaceIndex) -> None:
     for path in ("till.py", str(index.root / "till.py"), "./till.py"):
         document = Document("def checkout_receipt(customer, payment):\n    customer.wallet", "", path)
-        assert WorkspaceSource(index, 500).find(document) == []
+        assert around(index, document) == []
 
 
 def test_what_is_found_fits_its_room(index: WorkspaceIndex) -> None:
     document = Document("from shop.basket import Basket\nbasket.total_price(customer, payment", "", "main.py")
-    assert WorkspaceSource(index, 5).find(document) == []
+    assert around(index, document, 5) == []
 
 
 def test_an_index_that_cannot_be_read_finds_nothing(tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"no database" * 100)
-    source = WorkspaceSource(WorkspaceIndex(tmp_path, tmp_path / "broken"), 500)
-    assert source.find(Document("some_name", "", "a.py")) == []
+    index = WorkspaceIndex(tmp_path, tmp_path / "broken")
+    assert around(index, Document("import some_name\nsome_name", "", "a.py")) == []
 
 
 @pytest.mark.parametrize("name", ['quo"te', "naïve", "汉字名", "OR", "NEAR", "a_b_c"])
