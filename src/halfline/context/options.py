@@ -21,8 +21,8 @@ class ContextOptions:
     this server may get answers from it."""
 
     recent_files: int = 0
-    """How many files of a user (whom requests name) are remembered as requests showed them, so that the model sees where
-    they were edited lately and what is alike in them; 0 remembers none."""
+    """How many files of a user (whom requests name) are remembered as requests showed them, so that the model sees
+    where they were edited lately and what is alike in them; 0 remembers none."""
 
     def __post_init__(self) -> None:
         for name in self.compression:

@@ -56,7 +56,7 @@ class RecentFiles:
         self._lock = threading.Lock()
 
     def note(self, document: Document, key: DocumentKey) -> None:
-        """This is what the document looks like now. One without a user's name might be anybody's: it is not remembered."""
+        """This is what the document looks like now. One without a user's name might be anybody's: it is not kept."""
         if not key.user:
             return
         prefix, suffix = document.prefix[-_SIDE_CHARACTERS:], document.suffix[:_SIDE_CHARACTERS]
