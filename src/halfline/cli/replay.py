@@ -1,5 +1,6 @@
 """`halfline replay`: recorded typing, asked of a server keystroke by keystroke, alone or beside llama-server."""
 
+import math
 import signal
 import sys
 from pathlib import Path
@@ -33,6 +34,10 @@ def replay(
         typer.Option(
             min=1, help="Real time: one keystroke every so often. Without: when the answer is there."
         ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Begin nothing new after so long; places share the time evenly."),
     ] = None,
     against: Annotated[
         Literal["llama-server"] | None, typer.Option(help="Who answers the same keystrokes in turns with us.")
@@ -84,6 +89,7 @@ def replay(
             ),
             num_typists=typists,
             pause_s=None if pause_ms is None else pause_ms / 1e3,
+            most_s=math.inf if minutes is None else minutes * 60,
             url=url,
             dialect=dialect,
             model=model,
@@ -95,7 +101,7 @@ def replay(
             ),
             results=results,
         )
-        # Told to stop, it stops its servers too: some of them are frozen, and would stay so.
+        # Told to stop, it says what it knows and stops its servers too: some are frozen, and would stay so.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         if check_equal:
             check_equality(arguments)

@@ -45,6 +45,7 @@ class ReplayArguments:
     stretches: Sequence[Stretch]
     num_typists: int
     pause_s: float | None
+    most_s: float
     url: str | None
     dialect: Literal["openai", "llama"]
     model: str | None

@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -71,7 +72,7 @@ def _report(arguments: ReplayArguments, replayed: Replayed, name: str) -> None:
     if arguments.opponent is not None:
         machine["llama.cpp"] = version(arguments.opponent.programs)
     pace = "squeezed" if replayed.pace.pause_s is None else f"{replayed.pace.pause_s * 1e3:.0f}ms"
-    stem = arguments.results / f"{name}-{pace}-{replayed.num_typists}-{str(machine['date'])[:10]}"
+    stem = _unused(arguments.results / f"{name}-{pace}-{replayed.num_typists}-{str(machine['date'])[:10]}")
     text = json.dumps(full_record(replayed, machine), separators=(",", ":"))
     stem.with_suffix(".json").write_text(text.replace("],[", "],\n[") + "\n", encoding="utf-8")
     try:
@@ -81,6 +82,13 @@ def _report(arguments: ReplayArguments, replayed: Replayed, name: str) -> None:
             "no pictures were drawn: they need matplotlib, `.venv/bin/pip install -e '.[plots]'`",
             markup=False,
         )
+
+
+def _unused(stem: Path) -> Path:
+    """Several replays of a day keep their results apart."""
+    taken = {each.stem for each in stem.parent.glob(f"{stem.name}*.json")}
+    names = (stem.name, *(f"{stem.name}-{number}" for number in range(2, len(taken) + 3)))
+    return stem.with_name(next(name for name in names if name not in taken))
 
 
 def _beside_a_running_one(arguments: ReplayArguments) -> Replayed:
@@ -157,6 +165,7 @@ def _play(arguments: ReplayArguments, sides: Sequence[Side], encode: Encode | No
     ) as bar:
         total = sum(stretch.stop - stretch.first for stretch in arguments.stretches)
         task = bar.add_task("keystrokes", total=total)
+        began = time.monotonic()
         return run_replay(
             arguments.stretches,
             sides,
@@ -164,6 +173,7 @@ def _play(arguments: ReplayArguments, sides: Sequence[Side], encode: Encode | No
             arguments.num_typists,
             encode,
             lambda done: bar.advance(task, done),
+            lambda share: time.monotonic() - began > share * arguments.most_s,
         )
 
 

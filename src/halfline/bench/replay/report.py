@@ -41,6 +41,7 @@ def latency_table(
         "× p99",
         "≤ 10 ms",
         "given up",
+        "worst / best typist",
         title=title,
     )
     ours = replayed.outcomes[0]
@@ -53,6 +54,7 @@ def latency_table(
             *(_ratio(times.get(name)) for name in ("p50", "p95", "p99")),
             f"{summary.at_once:.0%}",
             f"{summary.unanswered:.1%}",
+            "" if summary.unfairness is None else f"{summary.unfairness:.1f}",
         )
     return table
 

@@ -84,10 +84,13 @@ def run_replay(
     num_typists: int,
     encode: Encode | None,
     advanced: Callable[[int], None] = lambda num_keystrokes: None,
+    late: Callable[[float], bool] = lambda share: False,
 ) -> Replayed:
     """Play all stretches, `num_typists` of them at a time. `encode` None: nobody knows how prompts become tokens.
 
-    Interrupted, it ends with the blocks that every side has played. Raises ReplayFailed and PeerFailed.
+    `late` tells whether a share of the time that there is has passed: places share it evenly, and no block begins when
+    its place's part is over. Interrupted, it ends with the blocks that every side has played. Raises ReplayFailed and
+    PeerFailed.
     """
     asked: list[Asked] = []
     answers: dict[str, list[Answer]] = {side.name: [] for side in sides}
@@ -100,6 +103,8 @@ def run_replay(
             places = range(start, min(start + num_typists, len(stretches)))
             oracles = {(side.name, place): Oracle() for side in sides for place in places}
             for blocks in _blocks({place: stretches[place] for place in places}):
+                if late(places.stop / len(stretches)):
+                    break
                 played = _turns(sides, blocks, pace, turn)
                 for place, block in blocks.items():
                     asked.extend(_asked(place, stretches[place], keystroke, turn) for keystroke in block)
@@ -114,7 +119,7 @@ def run_replay(
 
     try:
         play()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         if not asked:
             raise
     outcomes = [

@@ -61,7 +61,7 @@ class Quality:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """One side over some keystrokes. Times in milliseconds, `first` None where no text ever came; `unanswered` and
-    `at_once` are shares of all of them.
+    `at_once` are shares of all of them. `unfairness`: of several typists, the worst one's p95 over the best one's.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Summary:
     tiers: dict[str, float]
     tokens: Excess | None
     quality: Quality | None
+    unfairness: float | None
 
 
 def summarize(replayed: Replayed, outcome: Outcome, chosen: Sequence[int]) -> Summary:
@@ -94,6 +95,7 @@ def summarize(replayed: Replayed, outcome: Outcome, chosen: Sequence[int]) -> Su
         tiers={tier: _share(answers, lambda answer, tier=tier: answer.tier == tier) for tier in tiers},  # type: ignore[misc]
         tokens=_excess(asked, [outcome.counted[i] for i in chosen]),
         quality=_quality(asked, answers),
+        unfairness=_unfairness(replayed.num_typists, asked, latencies),
     )
 
 
@@ -130,6 +132,13 @@ def _latencies(replayed: Replayed, answers: Sequence[Answer]) -> Array:
     """Milliseconds. An answer that was given up would have taken longer than the pause, and counts as that long."""
     pause_ms = (replayed.pace.pause_s or 0.0) * 1e3
     return np.array([pause_ms if answer.ms is None else answer.ms for answer in answers])
+
+
+def _unfairness(num_typists: int, asked: Sequence[Asked], latencies: Array) -> float | None:
+    """None for one typist: the others would be compared with nobody."""
+    typists = np.array([key.place % num_typists for key in asked])
+    slow = [float(np.percentile(latencies[typists == each], 95)) for each in np.unique(typists)]
+    return max(slow) / min(slow) if len(slow) > 1 else None
 
 
 def _excess(asked: Sequence[Asked], counted: Sequence[Counted | None]) -> Excess | None:

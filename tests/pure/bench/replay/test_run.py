@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from halfline.bench.keystrokes import Keystroke
 from halfline.bench.replay.dialects import Answer, Dialect
 from halfline.bench.replay.equality import Difference, differences
@@ -119,12 +121,26 @@ def test_counters_of_either_server_are_added_up() -> None:
     assert (counted_tokens(ours), counted_tokens(theirs), counted_tokens("other 1\n")) == (12, 22, None)
 
 
-def test_what_was_played_before_an_interrupt_is_not_lost() -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_what_was_played_before_an_interrupt_is_not_lost(interruption: type[BaseException]) -> None:
     sides = [_side("a", [], 5), _side("b", [], 5)]
 
     def interrupt(num_keystrokes: int) -> None:
-        raise KeyboardInterrupt
+        raise interruption
 
     replayed = run_replay([_TRACE.stretch(0, 60)], sides, Pace(None), 1, str.encode, interrupt)
     assert len(replayed.asked) == BLOCK_KEYSTROKES
     assert [len(outcome.answers) for outcome in replayed.outcomes] == [BLOCK_KEYSTROKES] * 2
+
+
+def test_places_share_the_time_evenly() -> None:
+    shares: list[float] = []
+
+    def late(share: float) -> bool:
+        shares.append(share)
+        return shares.count(share) == 2  # there is time for one block of each place
+
+    stretches = [_TRACE.stretch(0, 60), _TRACE.stretch(1, 59)]
+    replayed = run_replay(stretches, [_side("a", [], 5)], Pace(None), 1, str.encode, late=late)
+    assert shares == [0.5, 0.5, 1.0, 1.0]
+    assert [asked.place for asked in replayed.asked] == [0] * BLOCK_KEYSTROKES + [1] * BLOCK_KEYSTROKES

@@ -1,6 +1,7 @@
 """Percentiles, ratios and shares are those of the answers that they claim to be of."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -106,3 +107,12 @@ def test_tables_and_records_are_made_of_both_groups() -> None:
     assert costs == {
         name: {"cpu_ms": 10.0, "tokens_run": 6.0, "tokens_shown": 3.0} for name in ("ours", "theirs")
     }
+
+
+def test_typists_are_as_unfairly_served_as_the_worst_is_beside_the_best() -> None:
+    outcome = _outcome("ours", [_answer(1.0 + 2.0 * (i % 2)) for i in range(_NUM)])
+    asked = [replace(_asked(i), place=i % 2) for i in range(_NUM)]
+    summaries = [
+        summarize(Replayed(Pace(None), typists, asked, [outcome]), outcome, range(_NUM)) for typists in (1, 2)
+    ]
+    assert [summary.unfairness for summary in summaries] == [None, 3.0]
