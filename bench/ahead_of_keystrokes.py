@@ -50,6 +50,9 @@ class Stepwise:
     async def read_ahead(self, request: CompletionRequest, errand: Errand) -> None:
         await self._foresight.read_ahead(request, errand)
 
+    def keep_up(self, request: CompletionRequest) -> None:
+        self._foresight.keep_up(request)
+
     async def look_ahead(self, guesses: Sequence[CompletionRequest], most: int, errand: Errand) -> None:
         await self._foresight.look_ahead(guesses, most, errand)
         errand.call_off()
