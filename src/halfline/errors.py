@@ -7,6 +7,7 @@
     │   ├── BodyTooLarge
     │   ├── BodyTooSlow
     │   ├── UnknownCompletion   no receipt by that id
+    │   ├── UnknownFragment     no answer by that address
     │   ├── NotRunning          nothing by that id to cancel
     │   ├── KeyRefused          no API key, or none that is known and valid
     │   ├── NotPermitted        a key, and not for this
@@ -100,6 +101,14 @@ class BodyTooSlow(BadRequest):
         super().__init__(f"only {num_bytes} bytes of the request body came within {timeout_s:g} seconds")
         self.num_bytes = num_bytes
         self.timeout_s = timeout_s
+
+
+class UnknownFragment(BadRequest):
+    """No answer is kept at this address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"no answer is kept at {address!r}: it is too long ago, or another model's; ask anew")
+        self.address = address
 
 
 class UnknownCompletion(BadRequest):

@@ -246,7 +246,7 @@ class Receipt:
 
     `cut_characters` were generated and not shown, by the rule that kept them back. `confidence` is how probable the
     model found the first choice's first tokens; None: nobody looked. `tenant` is whose request it was, and who alone
-    may see this.
+    may see this. `address` is where the answer is kept, in hexadecimal digits; None: it is not.
     """
 
     request_id: str
@@ -269,6 +269,7 @@ class Receipt:
     confidence: float | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)
     tenant: str = "local"
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,9 @@ C = TypeVar("C")
 CURSOR = "x-halfline-cursor"
 """The header by which an editor says, in any dialect, which requests are one cursor's: the newer replaces the older."""
 
+FRAGMENTS_PATH = "/v1/fragments"
+"""Where answers are by their address (api/fragments.py)."""
+
 # Understanding a larger body takes longer than a keystroke's reply should wait for it.
 _INLINE_BYTES = 1 << 16
 
@@ -84,6 +87,8 @@ class Answering:
         completions = await self.whole(begun, request.receive)
         receipts = [completion.receipt for completion in completions]
         headers = {"X-Cache": _tier(receipts), **_costs(receipts)}
+        if len(receipts) == 1 and receipts[0].address is not None:
+            headers["Content-Location"] = f"{FRAGMENTS_PATH}/{receipts[0].address}"
         if superseded(completions):
             headers[SUPERSEDED] = "1"
         return JSONResponse(begun.call.reply.whole(completions), headers=headers)

@@ -18,6 +18,7 @@ from halfline.api.embeddings import embeddings_router, ollama_embeddings_router
 from halfline.api.events import events_router
 from halfline.api.failing import worded
 from halfline.api.failures import failure_response, plain_failure
+from halfline.api.fragments import fragments_router
 from halfline.api.gate import Gate
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
@@ -95,6 +96,7 @@ def create_app(
         tabby_router(answering),
         embeddings_router(answering, live),
         ollama_embeddings_router(answering, live),
+        fragments_router(answering),
         tasks_router(answering, outcomes),
         events_router(answering, Feedback(), metrics, outcomes),
         status_router(serving, metrics),

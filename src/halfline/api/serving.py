@@ -11,6 +11,7 @@ from typing import Protocol
 
 from halfline.api.chat_template import ChatTemplate
 from halfline.context.templates.library import TaskLibrary
+from halfline.cache.fragments import Fragments
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.pipeline.embed import Embedding
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
@@ -70,7 +71,7 @@ class Loaded:
 
     `failure` is what ended the engine, None while it lives. `close` frees threads and
     memory. `ahead_state` counts what is computed ahead of keystrokes; None: nothing is. `cache_state`
-    counts what the caches do; None: there are none.
+    counts what the caches do; None: there are none. `fragments` are answers by their address; None: there are none.
     """
 
     pipeline: Pipeline
@@ -83,6 +84,7 @@ class Loaded:
     close: Callable[[], None]
     ahead_state: Callable[[], AheadState] | None = None
     cache_state: CacheState | None = None
+    fragments: Fragments | None = None
     tasks: TaskLibrary = field(default_factory=TaskLibrary)
 
     def engine_failed(self) -> EngineFailed:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from halfline.cache.embedding import StaticVectors
 from halfline.cache.exact import ExactAnswers
+from halfline.cache.fragments import Fragments
 from halfline.cache.guessing import GuessingTier
 from halfline.cache.semantic import SemanticTier
 from halfline.cache.store import Store, open_store
@@ -15,10 +16,11 @@ from halfline.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """`exact` None: it is off. `guessing` in the order in which they are asked."""
+    """`exact` and `fragments` None: it is off. `guessing` in the order in which they are asked."""
 
     store: Store
     exact: ExactAnswers | None
+    fragments: Fragments | None
     guessing: tuple[GuessingTier, ...]
     save: Callable[[], None]
 
@@ -41,8 +43,14 @@ def open_caches(settings: Settings, scope: bytes) -> Caches:
     store = open_store(options, settings.cache_dir)
     if options.syntax == "on":
         guessing.insert(0, SyntaxTier(store))
-    exact = ExactAnswers(store, scope) if options.exact == "on" else None
-    return Caches(store, exact, tuple(guessing), save)
+    on = options.exact == "on"
+    return Caches(
+        store,
+        ExactAnswers(store, scope) if on else None,
+        Fragments(store, options.max_age_s) if on else None,
+        tuple(guessing),
+        save,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
         infill_order=order,
         exact=caches.exact,
         guessing=caches.guessing,
+        fragments=caches.fragments,
         surroundings=surroundings_of(settings, tokenizer, parts.spec.vocab_size),
     )
 
@@ -99,6 +100,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
             failure=lambda: engine.failure,
             close=close,
             ahead_state=lambda: pipeline.suggestions,
+            fragments=caches.fragments,
             cache_state=CacheNumbers(caches.store, pipeline.proposals.totals),
         ),
         pipeline=pipeline,

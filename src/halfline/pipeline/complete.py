@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from halfline.cache.exact import ExactAnswers
+from halfline.cache.fragments import Fragments
 from halfline.cache.guessing import GuessingTier
 from halfline.context.surroundings import Surroundings
 from halfline.document.suggestions import Suggestions
@@ -51,9 +52,11 @@ class CompletionPipeline:
         exact: ExactAnswers | None = None,
         surroundings: Surroundings | None = None,
         guessing: Sequence[GuessingTier] = (),
+        fragments: Fragments | None = None,
     ) -> None:
         """`exact` None: no answer is kept for whoever asks the same again. `surroundings` None: of other files there is
-        what clients send, as they send it. `guessing` tiers propose answers.
+        what clients send, as they send it. `guessing` tiers propose answers. `fragments` None: nobody
+        can ask for an answer by its address.
         """
         spellings = Spellings(tokenizer)
         self._engine = engine
@@ -73,6 +76,7 @@ class CompletionPipeline:
         self._followers = Followers()
         self._late_work = LateWork()
         self._exact = exact
+        self._fragments = fragments
         self.proposals = Proposals(guessing if engine.speculates else (), tokenizer, clock)
         self.foresight = PipelineForesight(
             engine,
@@ -110,7 +114,10 @@ class CompletionPipeline:
             deltas[delta.index].append(delta)
         receipt = self._receipts.find(request.id)
         assert receipt is not None  # kept when the stream ended, just above
-        return Completion(request.id, tuple(joined(each) for each in deltas), receipt)
+        choices = tuple(joined(each) for each in deltas)
+        if self._fragments is not None and receipt.address is not None:
+            self._fragments.put(request.tenant, bytes.fromhex(receipt.address), choices)
+        return Completion(request.id, choices, receipt)
 
     def cancel(self, request_id: str, tenant: str) -> bool:
         """End a request of that tenant within one engine step; False when there is none, or it has ended."""
@@ -166,6 +173,7 @@ class CompletionPipeline:
                     follower,
                     (self._clock() - started_at) * 1e3,
                     [deltas.endings[index] for index in sorted(deltas.endings)],
+                    None if address is None or self._fragments is None else address.hex(),
                 )
             )
 

@@ -24,6 +24,7 @@ class Trace:
     follower: Follower
     total_ms: float
     endings: Sequence[Piece] = ()  # the last piece of each choice that came to its end
+    address: str | None = None
 
     @property
     def final(self) -> bool:
@@ -64,6 +65,7 @@ class Trace:
             confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
             tenant=self.follower.request.tenant,
+            address=self.address,
         )
 
     def _of_another(self, reasons: tuple[FinishReason, ...], num_generated: int) -> Receipt:
@@ -86,6 +88,7 @@ class Trace:
             confidence=self.endings[0].confidence if self.endings else None,
             ledger=self.ledger,
             tenant=self.follower.request.tenant,
+            address=self.address,
         )
 
     def _cut_characters(self) -> dict[str, int]:

@@ -177,6 +177,10 @@ class Metrics:
         self._prefill_seconds.observe(receipt.prefill_ms / 1000)
         self._decode_seconds.observe(receipt.decode_ms / 1000)
 
+    def fetched(self) -> None:
+        """An answer was fetched by its address."""
+        self._answers.labels("http").inc()
+
     def watch(self, state: Callable[[], EngineState]) -> None:
         """Show what `state` returns at each scrape from now on."""
         self.registry.register(_EngineCollector(state))

@@ -16,6 +16,7 @@ from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, ServedModel
+from halfline.cache.fragments import Fragments
 from halfline.context.templates.library import TaskLibrary
 from halfline.engine.stats import EngineStats
 from halfline.pipeline.embed import Embedding
@@ -196,6 +197,7 @@ def on_stage() -> Callable[..., object]:
         keys: KeyRing | None = None,
         beside: Sequence[Beside] = (),
         tasks: TaskLibrary | None = None,
+        fragments: Fragments | None = None,
     ) -> AsyncIterator[Stage]:
         pipeline, live = FakePipeline(), LiveRequests()
 
@@ -219,6 +221,7 @@ def on_stage() -> Callable[..., object]:
                 failure=lambda: scene.failure,
                 close=close,
                 tasks=tasks or TaskLibrary(),
+                fragments=fragments,
             )
 
         app = create_app(load or load_fake, options or ApiOptions(), live, keys, beside=beside)
