@@ -71,6 +71,10 @@ class Settings(BaseSettings):
     """Disk for KV blocks that outlive a restart, such as `4GiB`, in `cache_dir`; 0 keeps none. They contain what was
     prompted, readable for their owner; those of another model are deleted at start."""
 
+    chunk_disk_bytes: ByteSize = ByteSize(0)
+    """Disk for the tokens of other files' text, such as `64MiB`, in `cache_dir`, so that a restart does not make them
+    again; 0 keeps none. They say what was prompted, readable for their owner."""
+
     threads: int | None = Field(None, ge=1, le=1024)
     """Threads that compute, at most 1024. Left out: as many as this process may use cores."""
 

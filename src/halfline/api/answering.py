@@ -71,15 +71,21 @@ class Answering:
         self.running = RunningCalls()
         self._reading = asyncio.Lock()  # one large body at a time: it becomes many times its size
 
-    async def answer(self, request: Request, read: Read, *, id_prefix: str = "cmpl") -> Response:
-        """The reply to one request of a dialect. Raises what `read` and the pipeline refuse with."""
+    async def answer(
+        self, request: Request, read: Read, *, id_prefix: str = "cmpl", inline_bytes: int = _INLINE_BYTES
+    ) -> Response:
+        """The reply to one request of a dialect, whose larger bodies are read in a thread. Raises what `read` and the
+        pipeline refuse with.
+        """
         asker = Asker(
             tenant=tenant_of(request),
             headers=request.headers,
             source="" if request.client is None else request.client.host,
             request_id=request.scope[REQUEST_ID],
         )
-        begun = await self.begin(await request.body(), read, asker, id_prefix=id_prefix)
+        begun = await self.begin(
+            await request.body(), read, asker, id_prefix=id_prefix, inline_bytes=inline_bytes
+        )
         if begun.call.stream is not None:
             stream = ReplyStream(begun.call, begun.call.stream, begun.loaded, self.live, begun.ended)
             await stream.start(request.receive)
@@ -93,7 +99,15 @@ class Answering:
             headers[SUPERSEDED] = "1"
         return JSONResponse(begun.call.reply.whole(completions), headers=headers)
 
-    async def begin(self, body: bytes, read: Read, asker: Asker, *, id_prefix: str = "cmpl") -> Begun:
+    async def begin(
+        self,
+        body: bytes,
+        read: Read,
+        asker: Asker,
+        *,
+        id_prefix: str = "cmpl",
+        inline_bytes: int = _INLINE_BYTES,
+    ) -> Begun:
         """The call that a body is, among those that run from now on. Raises what `read` refuses with."""
         loaded = self.serving.loaded
         arrival = Arrival(
@@ -104,7 +118,7 @@ class Answering:
             options=self.options,
             loaded=loaded,
         )
-        call = _asked_by(asker, await self._inline_or_not(body, read, arrival))
+        call = _asked_by(asker, await self._inline_or_not(body, read, arrival, inline_bytes))
 
         def ended() -> None:
             self.running.left(call)
@@ -130,9 +144,11 @@ class Answering:
         body = await request.body()
         return await self._inline_or_not(body, compute, self.serving.loaded)
 
-    async def _inline_or_not(self, body: bytes, read: Callable[[bytes, C], T], context: C) -> T:
+    async def _inline_or_not(
+        self, body: bytes, read: Callable[[bytes, C], T], context: C, inline_bytes: int = _INLINE_BYTES
+    ) -> T:
         """A large body is read in a thread."""
-        if len(body) <= _INLINE_BYTES:
+        if len(body) <= inline_bytes:
             return read(body, context)
         async with self._reading:
             return await asyncio.to_thread(read, body, context)

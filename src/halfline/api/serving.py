@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from halfline.api.chat_template import ChatTemplate
+from halfline.context.chunks.chunk_tokens import ChunkTokens
 from halfline.context.templates.library import TaskLibrary
 from halfline.cache.fragments import Fragments
 from halfline.errors import EngineFailed, HalflineError, Loading
@@ -86,6 +87,7 @@ class Loaded:
     cache_state: CacheState | None = None
     fragments: Fragments | None = None
     tasks: TaskLibrary = field(default_factory=TaskLibrary)
+    chunks: ChunkTokens | None = None
 
     def engine_failed(self) -> EngineFailed:
         """The error to raise for work that the engine lost."""

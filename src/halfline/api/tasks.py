@@ -1,6 +1,7 @@
 """The routes of tasks: what there is, and having one done by its name or by what is said of it."""
 
 import asyncio
+from importlib.util import find_spec
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
@@ -17,7 +18,9 @@ from halfline.api.dialects.task_body import (
 )
 from halfline.api.schema import BodySchema
 from halfline.api.task_prompts import TaskPrompts
+from halfline.cache.embedding import StaticVectors
 from halfline.context.templates.outcomes import TaskOutcomes
+from halfline.context.templates.similarity import Embeds
 from halfline.context.templates.task_template import TaskTemplate
 
 _QUERY = {"parameters": [{"name": "query", "in": "query", "schema": {"type": "string", "maxLength": 4096}}]}
@@ -31,7 +34,7 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
         """With the tasks looked for in a thread: files are read the first time, and whenever they change."""
         loaded = answering.serving.loaded
         if not made:
-            made.append(TaskPrompts(loaded.tasks, loaded.chat))
+            made.append(TaskPrompts(loaded.tasks, loaded.chat, _learned_embedding(), loaded.chunks))
         await asyncio.to_thread(loaded.tasks.tasks)
         return made[0]
 
@@ -41,7 +44,8 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
         similar to it first.
         """
         query = request.query_params.get("query")
-        return JSONResponse(_listed(await prompts(), outcomes, query))
+        known = await prompts()
+        return JSONResponse(await asyncio.to_thread(_listed, known, outcomes, query))
 
     @router.post("/v1/tasks", openapi_extra=BodySchema(AskedTaskBody))
     async def run_asked_task(request: Request) -> Response:
@@ -51,7 +55,7 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
         def read(body: bytes, arrival: Arrival) -> Call:
             return _call(read_asked_task(body, arrival, known), arrival, outcomes)
 
-        return await answering.answer(request, read, id_prefix="task")
+        return await answering.answer(request, read, id_prefix="task", inline_bytes=0)
 
     @router.post("/v1/tasks/{name}", openapi_extra=BodySchema(TaskBody))
     async def run_task(request: Request, name: str) -> Response:
@@ -61,9 +65,16 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
         def read(body: bytes, arrival: Arrival) -> Call:
             return _call(read_task(name, body, arrival, known), arrival, outcomes)
 
-        return await answering.answer(request, read, id_prefix="task")
+        return await answering.answer(request, read, id_prefix="task", inline_bytes=0)
 
     return router
+
+
+def _learned_embedding() -> Embeds | None:
+    """What the extra `semantic` brings; None without it."""
+    if find_spec("wordllama") is None or find_spec("faiss") is None:
+        return None
+    return StaticVectors()
 
 
 def _call(call: TaskCall, arrival: Arrival, outcomes: TaskOutcomes) -> Call:

@@ -10,6 +10,7 @@ from pathlib import Path
 from halfline.api.chat_template import CHATML, ChatTemplate
 from halfline.api.serving import Loaded, ServedModel
 from halfline.cli.caches import CacheNumbers, open_caches
+from halfline.cli.chunks import open_chunks
 from halfline.cli.kv_scope import kv_scope
 from halfline.cli.model_parts import ModelParts
 from halfline.cli.surroundings import surroundings_of
@@ -58,6 +59,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     infill = find_infill_format(tokenizer)
     order, trial = _infill_order(settings, executor, tokenizer, infill)
     caches = open_caches(settings, scope)
+    chunks = open_chunks(settings, tokenizer)
     pipeline = CompletionPipeline(
         engine,
         tokenizer,
@@ -68,12 +70,14 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
         guessing=caches.guessing,
         fragments=caches.fragments,
         surroundings=surroundings_of(settings, tokenizer, parts.spec.vocab_size),
+        chunks=chunks,
     )
 
     def close() -> None:
         # Whoever wanted to finish has had the server's grace period.
         engine.close(0.0)
         caches.close()
+        chunks.registry.close()
 
     # A model that reads what is behind the cursor has no need to choose.
     chosen = pipeline if infill else Reranking(pipeline, pipeline.judge, settings.pipeline)
@@ -96,6 +100,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
             tokenizer=tokenizer,
             chat=ChatTemplate(tokenizer, parts.chat_template or CHATML),
             tasks=TaskLibrary(settings.tasks_dir or settings.data_dir / "tasks"),
+            chunks=chunks,
             engine_state=engine.stats,
             failure=lambda: engine.failure,
             close=close,

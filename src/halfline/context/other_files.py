@@ -8,11 +8,10 @@ such a marker, or without an infill format, gets none of them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from halfline.context.chunks.chunk_tokens import ChunkTokens
 from halfline.request import Document, Part
 from halfline.text.infill import InfillFormat
-from halfline.text.tokenizer import Tokenizer
 
 _REPOSITORY = "repository"  # nobody tells its name
 _UNNAMED = "untitled"
@@ -30,16 +29,11 @@ class Front:
 
 
 class OtherFiles:
-    """For one tokenizer; remembers the latest pieces' tokens."""
+    """For one tokenizer, whose tokens of pieces are remembered (chunks/registry.py)."""
 
-    def __init__(self, tokenizer: Tokenizer, infill: InfillFormat | None) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, infill: InfillFormat | None, chunks: ChunkTokens) -> None:
         self._infill = infill
-
-        def encode(text: str) -> tuple[int, ...]:
-            return tuple(tokenizer.encode(text, add_bos=False, continues=True))
-
-        self._encode = lru_cache(maxsize=512)(encode)
+        self._chunks = chunks
 
     def before(self, document: Document, max_tokens: int) -> Front:
         """Whole parts, in their order; of too many the last ones. Raises UnencodableText."""
@@ -67,6 +61,9 @@ class OtherFiles:
         if infill.repository_id is None:
             return ()
         return (infill.repository_id, *self._encode(f"{_REPOSITORY}\n"))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return self._chunks.of(text, "file")
 
 
 def _file(part: Part) -> str:

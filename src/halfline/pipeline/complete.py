@@ -8,6 +8,7 @@ from dataclasses import replace
 from halfline.cache.exact import ExactAnswers
 from halfline.cache.fragments import Fragments
 from halfline.cache.guessing import GuessingTier
+from halfline.context.chunks.chunk_tokens import ChunkTokens
 from halfline.context.surroundings import Surroundings
 from halfline.document.suggestions import Suggestions
 from halfline.engine.handle import EngineHandle
@@ -52,9 +53,10 @@ class CompletionPipeline:
         exact: ExactAnswers | None = None,
         surroundings: Surroundings | None = None,
         guessing: Sequence[GuessingTier] = (),
+        chunks: ChunkTokens | None = None,
         fragments: Fragments | None = None,
     ) -> None:
-        """`exact` None: no answer is kept for whoever asks the same again. `surroundings` None: of other files there is
+        """`chunks` None: tokens of other files' text are remembered by this pipeline alone. `exact` None: no answer is kept for whoever asks the same again. `surroundings` None: of other files there is
         what clients send, as they send it. `guessing` tiers propose answers. `fragments` None: nobody
         can ask for an answer by its address.
         """
@@ -66,7 +68,7 @@ class CompletionPipeline:
         self._set_alarm = set_alarm
         self._options = options
         self._prompts = PromptBuilder(
-            tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order, surroundings
+            tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order, surroundings, chunks
         )
         self.judge = SuffixJudge(engine, self._prompts, tokenizer, spec.name)
         self._works = Works(engine, tokenizer, spellings, spec.name)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from halfline.context.chunks.chunk_tokens import ChunkTokens, tokens_in_memory
 from halfline.context.document_prompt import DocumentPrompts, Room
 from halfline.context.documents import DocumentKey
 from halfline.context.layout import LayoutSizes
@@ -76,10 +77,11 @@ class PromptBuilder:
         max_sequence_tokens: int,
         order: InfillOrder | None = None,
         surroundings: Surroundings | None = None,
+        chunks: ChunkTokens | None = None,
     ) -> None:
         """`vocab_size` is the model's: its embedding may have more rows than the tokenizer has tokens. `order` None:
         the one that models of its infill format are said to like best. `surroundings` None: of other files there is
-        what clients send, as they send it.
+        what clients send, as they send it. `chunks` None: tokens of their text are remembered by this builder alone.
         """
         self._surroundings = surroundings
         self._tokenizer = tokenizer
@@ -96,7 +98,7 @@ class PromptBuilder:
         if order is None:
             order = "prefix_only" if self._infill is None else self._infill.orders[0]
         self._documents = DocumentPrompts(tokenizer, sizes, self._infill, order)
-        self._others = OtherFiles(tokenizer, self._infill)
+        self._others = OtherFiles(self._infill, chunks or tokens_in_memory(tokenizer))
         self._extra_stop_ids = extra_stop_ids(tokenizer)
         self._num_inline = 0  # characters encoded in this turn of the event loop
         self._encoding = (

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from halfline.context.chunks.chunk_tokens import tokens_in_memory
 from halfline.context.other_files import OtherFiles
 from halfline.request import Document, Part
 from halfline.text.infill import find_infill_format
@@ -26,7 +27,7 @@ def front(
     parts: tuple[Part, ...], max_tokens: int = 1000, tokenizer: Tokenizer = FULL, path: str | None = "c.py"
 ):
     document = Document("before", "behind", path, parts)
-    return OtherFiles(tokenizer, find_infill_format(tokenizer)).before(document, max_tokens)
+    return OtherFiles(find_infill_format(tokenizer), tokens_in_memory(tokenizer)).before(document, max_tokens)
 
 
 def shown(token_ids: tuple[int, ...], tokenizer: Tokenizer = FULL) -> str:

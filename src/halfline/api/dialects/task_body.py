@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from halfline.api.call import Arrival
 from halfline.api.dialects.chat_reply import ChatReply
@@ -12,9 +12,16 @@ from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.sampling_fields import STOP_SHAPE, Count, SamplingFields, either, sampling_params
 from halfline.api.task_prompts import TaskPrompts
 from halfline.errors import BadRequest, PromptTooLong
-from halfline.request import Completion, CompletionRequest, Priority
+from halfline.request import Completion, CompletionRequest, Part, Priority
 
 _SHAPES = {"stop": STOP_SHAPE, "priority": f"it must be one of {', '.join(get_args(Priority))}"}
+
+
+class ContextFile(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    text: str
+    path: str | None = Field(None, max_length=4096)
 
 
 class TaskBody(SamplingFields):
@@ -23,6 +30,10 @@ class TaskBody(SamplingFields):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     placeholders: dict[str, Any] | None = Field(None, description="By the task's schema in GET /v1/tasks.")
+    context: Annotated[list[ContextFile], Field(max_length=64, fail_fast=True)] | None = Field(
+        None,
+        description="Other files, for the placeholder `context`: the parts of them that share names, as fit.",
+    )
     version: str | None = Field(
         None, max_length=64, description="Left out: the one that falls to this `user`, always the same."
     )
@@ -74,7 +85,8 @@ def _call(name: str, given: TaskBody, arrival: Arrival, prompts: TaskPrompts) ->
     user = given.user or ""
     template = prompts.template(name, given.version, arrival.tenant, user)
     limit = arrival.loaded.model.max_context
-    prompt = prompts.prompt(template, given.placeholders or {}, limit)
+    files = [Part(each.text, each.path) for each in given.context or ()]
+    prompt = prompts.prompt(template, given.placeholders or {}, limit, files)
     by_template = either(template.max_tokens, arrival.options.chat_max_tokens)
     wanted = either(given.max_tokens, by_template)
     room = limit - len(prompt.token_ids)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from halfline.context.chunks.chunking import MAX_TOKENS, chunk_by_ner_overlap
+from halfline.context.chunks.chunking import MAX_HEAD_TOKENS, MAX_TOKENS, chunk_by_ner_overlap
 from halfline.context.chunks.registry import ChunkRegistry, Kind, Tokens
 from halfline.text.tokenizer import Tokenizer
 
@@ -19,7 +19,7 @@ class ChunkTokens:
         self.registry = registry
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
-        self._cut: Callable[[str, str | None], tuple[str, ...]] = lru_cache(_MAX_TEXTS)(self._cut_now)
+        self._cut: Callable[[str, str | None, int], tuple[str, ...]] = lru_cache(_MAX_TEXTS)(self._cut_now)
 
     def of(self, text: str, kind: Kind) -> Tokens:
         """Token ids of a chunk as one that continues what is before it. Raises UnencodableText."""
@@ -27,11 +27,15 @@ class ChunkTokens:
 
     def chunks(self, text: str, path: str | None) -> tuple[str, ...]:
         """The text in chunks of at most 384 tokens (chunking.py), cut once."""
-        return self._cut(text, path)
+        return self._cut(text, path, MAX_TOKENS)
 
-    def _cut_now(self, text: str, path: str | None) -> tuple[str, ...]:
+    def chunks_of_head(self, instructions: str) -> tuple[str, ...]:
+        """Instructions in chunks of at most 128 tokens, cut once."""
+        return self._cut(instructions, None, MAX_HEAD_TOKENS)
+
+    def _cut_now(self, text: str, path: str | None, max_tokens: int) -> tuple[str, ...]:
         # Pieces are no chunks: nobody wants their tokens again.
-        return tuple(chunk_by_ner_overlap(text, MAX_TOKENS, count_tokens=self._count, path=path))
+        return tuple(chunk_by_ner_overlap(text, max_tokens, count_tokens=self._count, path=path))
 
     def _count(self, piece: str) -> int:
         return len(self._encode(piece))
