@@ -52,8 +52,6 @@ class Comparison:
 def run_comparison(comparison: Comparison, record: Path | None, num_at_once: int) -> list[Case]:
     """Both models are in memory meanwhile. Raises HalflineError."""
     check_comparable(comparison.baseline, comparison.candidate)
-    baseline = load_arm(comparison.baseline, comparison.max_tokens)
-    candidate = load_arm(comparison.candidate, comparison.max_tokens, comparison.plant)
     tasks = comparison.suites.tasks
     with (
         Lines(record, comparison.record()) as lines,
@@ -63,8 +61,8 @@ def run_comparison(comparison: Comparison, record: Path | None, num_at_once: int
         return asyncio.run(
             compare(
                 tasks,
-                baseline,
-                candidate,
+                lambda: load_arm(comparison.baseline, comparison.max_tokens),
+                lambda: load_arm(comparison.candidate, comparison.max_tokens, comparison.plant),
                 run_program,
                 lines,
                 num_at_once=num_at_once,

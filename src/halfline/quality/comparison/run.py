@@ -7,6 +7,7 @@ one task.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Literal, Protocol
 
 import numpy as np
@@ -34,20 +35,26 @@ class Side(Protocol):
     def close(self) -> None: ...
 
 
+MakeSide = Callable[[], Side]
+
+
 async def compare(
     tasks: Sequence[Task],
-    baseline: Side,
-    candidate: Side,
+    make_baseline: MakeSide,
+    make_candidate: MakeSide,
     judge: Callable[[str], Verdict],
     lines: Lines,
     *,
     num_at_once: int = 4,
     advanced: Advanced = lambda done: None,
 ) -> list[Case]:
-    """Cases in the tasks' order. What an arm raises ends the run; `judge` runs programs that a model wrote."""
+    """Cases in the tasks' order. An arm is made when there is something to ask it, once. What it raises ends the run;
+    `judge` runs programs that a model wrote.
+    """
+    baseline, candidate = cache(make_baseline), cache(make_candidate)
     for task in tasks:
         if lines.find(("forced", task.id)) is None:
-            lines.keep(("forced", task.id), await _forced(task, baseline, candidate))
+            lines.keep(("forced", task.id), await _forced(task, baseline(), candidate()))
         advanced("forced")
     await _answers("baseline", baseline, tasks, judge, lines, num_at_once, advanced)
     await _answers("candidate", candidate, tasks, judge, lines, num_at_once, advanced)
@@ -64,7 +71,7 @@ async def _forced(task: Task, baseline: Side, candidate: Side) -> dict[str, obje
 
 async def _answers(
     name: Pass,
-    side: Side,
+    make: MakeSide,
     tasks: Sequence[Task],
     judge: Callable[[str], Verdict],
     lines: Lines,
@@ -73,7 +80,7 @@ async def _answers(
 ) -> None:
     turns = asyncio.Semaphore(num_at_once)
 
-    async def one(task: Task) -> None:
+    async def one(task: Task, side: Side) -> None:
         async with turns:
             lines.keep((name, task.id), (await _judged(task, side.answer(task), judge)).record())
         advanced(name)
@@ -83,11 +90,12 @@ async def _answers(
         advanced(name)
     if not missing:
         return
+    side = make()
     side.start()
     try:
         async with asyncio.TaskGroup() as group:
             for task in missing:
-                group.create_task(one(task))
+                group.create_task(one(task, side))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from failed  # the others follow from it, or say the same
     finally:

@@ -57,7 +57,9 @@ def arm(executor: Executor) -> Arm:
 def compared(candidate: Executor) -> list[Case]:
     async def run() -> list[Case]:
         with Lines(None, {}) as lines:
-            return await compare(TASKS, arm(executor()), arm(candidate), lambda program: "passed", lines)
+            return await compare(
+                TASKS, lambda: arm(executor()), lambda: arm(candidate), lambda program: "passed", lines
+            )
 
     return asyncio.run(run())
 

@@ -70,7 +70,14 @@ class FakeSide:
 def run(path: Path | None, candidate: FakeSide, about: dict[str, object] | None = None) -> list[Case]:
     with Lines(path, about or {"model": "x"}) as lines:
         return asyncio.run(
-            compare(TASKS, FakeSide(0.0), candidate, lambda program: "passed", lines, num_at_once=2)
+            compare(
+                TASKS,
+                lambda: FakeSide(0.0),
+                lambda: candidate,
+                lambda program: "passed",
+                lines,
+                num_at_once=2,
+            )
         )
 
 
