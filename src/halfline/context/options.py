@@ -17,7 +17,7 @@ class ContextOptions:
     """What share of its tokens passes leave that can choose, such as `prune`, `tail` or `random`."""
 
     index: str | None = None
-    """A folder that `halfline index` has read: what looks useful in it is shown to the model. Everybody who may use
+    """A folder that `halfline index DIR` has read: what looks useful in it is shown to the model. Everybody who may use
     this server may get answers from it."""
 
     recent_files: int = 0

@@ -24,6 +24,7 @@ from halfline.request import (
 _MODE = "standard"
 
 _MOST_PARTS = 1024
+_MAX_CLIPBOARD = 4096  # characters; a longer one is a file
 
 
 class _Snippet(BaseModel):
@@ -131,8 +132,11 @@ def _prompt(given: TabbyBody) -> str | Document:
         *reversed(segments.relevant_snippets_from_changed_files or ()),
         *reversed(segments.declarations or ()),
     ]
-    parts = tuple(Part(snippet.body, snippet.filepath or None) for snippet in snippets)
-    return Document(segments.prefix, segments.suffix or "", segments.filepath or None, parts)
+    parts = [Part(snippet.body, snippet.filepath or None) for snippet in snippets]
+    if segments.clipboard and segments.clipboard.strip() and len(segments.clipboard) <= _MAX_CLIPBOARD:
+        # Nothing changes as often: behind it little has to be read anew.
+        parts.append(Part(segments.clipboard))
+    return Document(segments.prefix, segments.suffix or "", segments.filepath or None, tuple(parts))
 
 
 class TabbyReply:

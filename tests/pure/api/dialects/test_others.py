@@ -20,14 +20,19 @@ async def test_tabby_is_told_from_openai_by_the_body(on_stage) -> None:
         "filepath": "x.py",
         "declarations": [{"filepath": "d.py", "body": "d"}],
         "relevant_snippets_from_recently_opened_files": [{"filepath": "r.py", "body": "r", "score": 1}],
+        "clipboard": "c",
         "edit_history": {"anything": 1},
     }
     reply, (request,) = await asked(
         on_stage, "/v1/completions", segments=segments, user="ada", language="python"
     )
     assert set(reply.json()) == {"id", "choices", "mode"}
-    assert request.prompt == Document("a", "z", "x.py", (Part("r", "r.py"), Part("d", "d.py")))
+    assert request.prompt == Document("a", "z", "x.py", (Part("r", "r.py"), Part("d", "d.py"), Part("c")))
     assert request.identity == Identity("local", "ada", "x.py")
+    for clipboard in (" \n", "c" * 4097):
+        unfit = {"prefix": "a", "clipboard": clipboard}
+        _, (request,) = await asked(on_stage, "/v1/completions", segments=unfit)
+        assert isinstance(request.prompt, Document) and request.prompt.parts == ()
     reply, (request,) = await asked(on_stage, "/v1/completions", prompt="p", segments=segments)
     assert reply.json()["object"] == "text_completion" and request.prompt == "p"
     _, (request,) = await asked(on_stage, "/v1/completions", debug_options={"raw_prompt": "raw"})
