@@ -19,13 +19,14 @@ from halfline.api.events import events_router
 from halfline.api.failing import worded
 from halfline.api.failures import failure_response, plain_failure
 from halfline.api.fragments import fragments_router
-from halfline.api.gate import Gate
+from halfline.api.gate import FOR_ALL, Gate
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.llama import llama_router
 from halfline.api.observed import Observed
 from halfline.api.ollama import ollama_router
 from halfline.api.options import ApiOptions
+from halfline.api.paths import PlainPaths
 from halfline.api.schema import DescribedApp
 from halfline.api.serving import Loaded, Serving
 from halfline.api.status import status_router
@@ -79,6 +80,7 @@ def create_app(
     # No documentation pages: they load scripts from elsewhere. /openapi.json stays.
     # No redirects of a trailing slash either: few clients send their body again.
     app = DescribedApp(
+        keyless=FOR_ALL,
         title="halfline",
         version=version("halfline"),
         lifespan=lifespan,
@@ -105,6 +107,7 @@ def create_app(
         app.include_router(router)
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
+    app.add_middleware(PlainPaths)
     app.add_middleware(
         Gate,
         admission=admission,

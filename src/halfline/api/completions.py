@@ -21,7 +21,7 @@ from halfline.api.tenants import tenant_of
 from halfline.errors import NotRunning, UnknownCompletion
 
 # One path, two dialects.
-_EITHER = BodySchema(CompletionBody, TabbyBody)
+_EITHER = BodySchema(CompletionBody, TabbyBody, streams=CompletionReply.media_type)
 
 
 def completions_router(answering: Answering) -> APIRouter:
@@ -32,17 +32,20 @@ def completions_router(answering: Answering) -> APIRouter:
         """Complete one or more prompts, as one JSON object or as a stream of events; or, by Tabby's body, a cursor."""
         return await answering.answer(request, _read)
 
-    @router.post("/v1/chat/completions", openapi_extra=BodySchema(ChatBody))
+    @router.post("/v1/chat/completions", openapi_extra=BodySchema(ChatBody, streams=ChatReply.media_type))
     async def create_chat_completion(request: Request) -> Response:
         """Write the next message of a chat, by the model's own template."""
         return await answering.answer(request, _read_chat, id_prefix="chatcmpl")
 
-    @router.post("/v1/fim/completions", openapi_extra=BodySchema(FimBody))
+    @router.post("/v1/fim/completions", openapi_extra=BodySchema(FimBody, streams=ChatReply.media_type))
     async def create_fim_completion(request: Request) -> Response:
         """Mistral's infilling: complete between `prompt` and `suffix`."""
         return await answering.answer(request, _read_mistral)
 
-    @router.post("/v1/engines/{engine}/completions", openapi_extra=BodySchema(CopilotBody))
+    @router.post(
+        "/v1/engines/{engine}/completions",
+        openapi_extra=BodySchema(CopilotBody, streams=CompletionReply.media_type),
+    )
     async def create_engine_completion(request: Request, engine: str) -> Response:
         """Copilot's completions; any engine's name will do."""
         return await answering.answer(request, _read_copilot)

@@ -40,7 +40,7 @@ def events_router(
 ) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/events", openapi_extra=BodySchema(EventBody, TabbyEvent))
+    @router.post("/v1/events", openapi_extra=BodySchema(EventBody, TabbyEvent), response_class=Response)
     async def event(request: Request) -> Response:
         """An answer was shown, accepted or dismissed; in our shape or in Tabby's."""
         told = read(await request.body())

@@ -17,7 +17,7 @@ from halfline.api.tenants import TENANT, WITHOUT_KEY
 from halfline.errors import HalflineError, NotPermitted
 
 # Load balancers and editors ask these before anybody has given them a key.
-_FOR_ALL = frozenset({"/health", "/v1/health"})
+FOR_ALL = frozenset({"/health", "/v1/health"})
 
 # What concerns all tenants at once.
 _FOR_ADMINS = frozenset({"/metrics"})
@@ -38,7 +38,7 @@ class Gate:
         self._respond = respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _FOR_ALL:
+        if scope["type"] != "http" or scope["path"] in FOR_ALL:
             await self._app(scope, receive, send)
             return
         try:

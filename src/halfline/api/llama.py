@@ -27,7 +27,7 @@ from halfline.api.dialects.llama_tools import (
 )
 from halfline.api.failing import failing_with
 from halfline.api.schema import BodySchema
-from halfline.errors import Overloaded, UnsupportedField
+from halfline.errors import BadRequest, Overloaded
 
 # Sequences are not bound to places here; this many are shown to clients that count them.
 _NUM_SLOTS = 4
@@ -37,13 +37,13 @@ def llama_router(answering: Answering) -> APIRouter:
     router = APIRouter(route_class=failing_with(llama_failure))
     serving = answering.serving
 
-    @router.post("/infill", openapi_extra=BodySchema(InfillBody))
+    @router.post("/infill", openapi_extra=BodySchema(InfillBody, streams=LlamaReply.media_type))
     async def infill(request: Request) -> Response:
         """Complete at a cursor: what stands before it, behind it, and in other files."""
         return await answering.answer(request, _read_infill)
 
-    @router.post("/completions", openapi_extra=BodySchema(LlamaCompletionBody))
-    @router.post("/completion", openapi_extra=BodySchema(LlamaCompletionBody))
+    @router.post("/completions", openapi_extra=BodySchema(LlamaCompletionBody, streams=LlamaReply.media_type))
+    @router.post("/completion", openapi_extra=BodySchema(LlamaCompletionBody, streams=LlamaReply.media_type))
     async def completion(request: Request) -> Response:
         """Complete a prompt, in which special tokens are read."""
         return await answering.answer(request, _read_completion)
@@ -80,7 +80,11 @@ def llama_router(answering: Answering) -> APIRouter:
     @router.post("/slots/{slot_id}")
     async def slot(slot_id: str, action: str = "") -> Response:
         """Refused: what is computed is kept by its contents, not by places (`kv_disk_bytes` keeps it on disk)."""
-        raise UnsupportedField("action", action[:40], None)
+        raise BadRequest(
+            "no slot is saved, restored or erased here: KV is found again by its contents, whoever asks, and"
+            " `kv_disk_bytes` keeps it over a restart",
+            "action",
+        )
 
     return router
 

@@ -23,14 +23,14 @@ def ollama_router(answering: Answering) -> APIRouter:
     router = APIRouter(route_class=failing_with(ollama_failure))
     serving = answering.serving
 
-    @router.post("/api/generate", openapi_extra=BodySchema(GenerateBody))
+    @router.post("/api/generate", openapi_extra=BodySchema(GenerateBody, streams=OllamaReply.media_type))
     async def generate(request: Request) -> Response:
         """Complete a prompt, or at a cursor where there is a `suffix`; one JSON object per line unless `stream` is
         false.
         """
         return await answering.answer(request, _read_generate)
 
-    @router.post("/api/chat", openapi_extra=BodySchema(OllamaChatBody))
+    @router.post("/api/chat", openapi_extra=BodySchema(OllamaChatBody, streams=OllamaReply.media_type))
     async def chat(request: Request) -> Response:
         """Write the next message of a chat, by the model's own template."""
         return await answering.answer(request, _read_chat)

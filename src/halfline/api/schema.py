@@ -1,22 +1,39 @@
-"""What /openapi.json says of bodies that routes read themselves.
+"""What /openapi.json says of bodies that routes read themselves, of keys and of failures.
 
 Describing them all takes as long as a third of the application, and hardly anybody asks: it is done then.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+_KEYS: Mapping[str, Mapping[str, str]] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "api-key": {"type": "apiKey", "in": "header", "name": "api-key"},
+}
+
+_METHODS = ("get", "post")
+
+# Every dialect has its own words inside.
+_FAILURE = {
+    "description": "Refused, or failed: `error` says why, in the words of the route's dialect.",
+    "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
+}
+
 
 class BodySchema(dict[str, Any]):
-    """For a route's `openapi_extra`: a body of one of the models. Empty until `describe` is called."""
+    """For a route's `openapi_extra`: a body of one of the models, answered as JSON, and where `streams` is a media type
+    also as that. Empty until `describe` is called.
+    """
 
-    def __init__(self, *models: type[BaseModel]) -> None:
+    def __init__(self, *models: type[BaseModel], streams: str | None = None) -> None:
         super().__init__()
         self._models = models
+        self._streams = streams
 
     def describe(self) -> None:
         schemas = []
@@ -25,12 +42,15 @@ class BodySchema(dict[str, Any]):
             schemas.append(_inlined(schema, schema.get("$defs", {})))
         body = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         self["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        if self._streams is not None:
+            self["responses"] = {"200": {"content": {self._streams: {}}}}
 
 
 class DescribedApp(FastAPI):
-    """Describes the bodies of its routers when it is asked for its page."""
+    """Describes the bodies of its routers when it is asked for its page. `keyless` paths want no key of anybody."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, keyless: Collection[str], **settings: Any) -> None:
+        self._keyless = keyless
         self._bodies: list[BodySchema] = []
         super().__init__(**settings)
 
@@ -45,7 +65,17 @@ class DescribedApp(FastAPI):
     def openapi(self) -> dict[str, Any]:
         while self._bodies:
             self._bodies.pop().describe()
-        return super().openapi()
+        page = super().openapi()
+        page.setdefault("components", {})["securitySchemes"] = dict(_KEYS)
+        page["security"] = [{}, *({name: []} for name in _KEYS)]  # {}: where nobody is asked for one
+        for path, operations in page["paths"].items():
+            for method in operations.keys() & _METHODS:
+                responses = operations[method]["responses"]
+                responses.pop("422", None)  # the framework's own, which no route here answers with
+                responses["default"] = _FAILURE
+                if path in self._keyless:
+                    operations[method]["security"] = []
+        return page
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:

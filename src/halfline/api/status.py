@@ -3,7 +3,7 @@
 import time
 
 from fastapi import APIRouter
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from halfline.api.failures import health_failure
 from halfline.api.serving import ServedModel, Serving
@@ -37,7 +37,7 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
         return JSONResponse(_card(serving.loaded.model, started))
 
     @router.head("/metrics", include_in_schema=False)
-    @router.get("/metrics")
+    @router.get("/metrics", response_class=PlainTextResponse)
     async def exposition() -> Response:
         """Everything that is counted, in Prometheus's text format."""
         return Response(metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})

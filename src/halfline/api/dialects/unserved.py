@@ -10,7 +10,7 @@ from halfline.errors import UnsupportedField
 # By name the values that ask for nothing; the first is the one to recommend. None always asks for nothing.
 _NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = {
     # What the text has to be like.
-    "response_format": (None, {"type": "text"}),
+    "response_format": ({"type": "text"}, None),
     "structured_outputs": (None, {}),
     "guided_json": (None,),
     "guided_regex": (None, ""),
@@ -51,6 +51,7 @@ _NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = {
     "include_stop_str_in_output": (False,),
     "skip_special_tokens": (True,),
     # What the model reads.
+    "chat_template": (None, ""),
     "prompt_embeds": (None,),
     "truncate_prompt_tokens": (None,),
     "add_special_tokens": (True,),
@@ -85,5 +86,7 @@ def _short(value: object) -> object:
             return value[:40]
         case list():
             return f"a list of {len(value)}"
+        case {"type": str(kind)}:
+            return f"an object of the type {kind[:40]}"
         case _:
             return "an object"
