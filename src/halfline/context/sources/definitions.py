@@ -59,13 +59,16 @@ def definitions(text: str, path: str) -> list[Definition]:
             if name is not None:
                 first, stop = node.start_point[0], node.end_point[0] + 1
                 found.append(Definition(name, first, min(stop, first + MAX_LINES)))
-    return found
+    if tree.has_error:  # around an error definitions are lost
+        known = {each.name for each in found}
+        found += [each for each in _definitions_by_line(text) if each.name not in known]
+    return sorted(found, key=lambda each: each.first)
 
 
 def imports(text: str, path: str) -> list[tuple[str, ...]]:
     """The names in each statement that imports, as `("halfline", "context", "layout", "Layout")`."""
     tree = _tree(text, path)
-    if tree is None:
+    if tree is None or tree.has_error:
         statements = [line for line in text.splitlines() if _IMPORT_LINE.match(line)]
     else:
         nodes = _walk(tree, into=lambda node: not _IMPORTS.match(node.type))

@@ -23,7 +23,7 @@ from halfline.context.sources.definitions import definitions
 PIECE_LINES = 40
 _COMMIT_FILES = 500
 _MAX_QUERY_NAMES = 12  # the rarest; a name that is everywhere finds nothing in particular
-_MAX_DOCUMENTS_OF_A_NAME = 2_000  # pieces
+_MAX_DOCUMENTS_OF_A_NAME = 400  # pieces
 _FORMAT = 1
 
 _TABLES = f"""
@@ -34,7 +34,7 @@ create index symbols_by_name on symbols(name);
 create index symbols_by_file on symbols(file);
 create table pieces(id integer primary key, file integer, first integer, stop integer);
 create index pieces_by_file on pieces(file);
-create virtual table piece_names using fts5(names, columnsize=0, detail=none, tokenize="unicode61 tokenchars '_'");
+create virtual table piece_names using fts5(names, detail=none, tokenize="unicode61 tokenchars '_'");
 create virtual table name_counts using fts5vocab(piece_names, 'row');
 """
 
@@ -95,7 +95,7 @@ class WorkspaceIndex:
             database.commit()
         return Updated(counts["read"], counts["unchanged"], counts["refused"], len(gone))
 
-    def defining(self, wanted: Sequence[str], limit: int = 200) -> list[Place]:
+    def defining(self, wanted: Sequence[str], limit: int = 100) -> list[Place]:
         """Where any of these names is defined, each at most `limit` times."""
         places = []
         with self._connected() as database:

@@ -59,6 +59,12 @@ def test_a_definition_has_its_lines_and_a_long_one_its_beginning() -> None:
     assert definitions(text, "a.unknown") == [Definition("f", 0, 3), Definition("g", 3, 43)]
 
 
+def test_of_a_broken_file_what_its_lines_say_is_added() -> None:
+    text = "import shop\ndef f():\n    pass\n        )\n    (\nclass A:\n  ]\n"
+    assert {each.name for each in definitions(text, "a.py")} == {"f", "A"}
+    assert imports(text, "a.py") == [("shop",)]
+
+
 @pytest.mark.parametrize("text", ["", "def (:", "class", "\x00\ud800", "import", "from . import *\n"])
 def test_broken_code_breaks_nothing(text: str) -> None:
     for path in ("a.py", "a.rs", "a.unknown"):
