@@ -19,7 +19,8 @@ FAILED = 1
 
 def gate(
     arm: Annotated[
-        list[str] | None, typer.Option(help="Of quality.toml; all unless said, may be repeated.")
+        list[str] | None,
+        typer.Option(help="Of quality.toml; all that are required unless said, may be repeated."),
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Fewer tasks than the arm says: a look, no evidence.")
@@ -65,7 +66,9 @@ def gate(
         from halfline.quality.gate_file import OURS, read_gate_file
 
         file = read_gate_file(gates or OURS)
-        names = arm or (["identity"] if plant else list(file.arms))
+        names = arm or (
+            ["identity"] if plant else [each.name for each in file.arms.values() if each.required]
+        )
         passed = True
         for each in [file.arm(name) for name in names]:
             n = each.n if limit is None else min(limit, each.n)
@@ -97,7 +100,7 @@ def gate(
 
 
 def _keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> None:
-    """Of what loses something, held to the same model when it loses nothing."""
+    """Of what loses something and had occasion to, held to the same model when it loses nothing."""
     from datetime import UTC, datetime
 
     from halfline.cli.quality_arms import version
@@ -105,7 +108,10 @@ def _keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") ->
 
     lost = lossy(comparison.candidate.settings.model_dump(mode="json"))
     exact = not lossy(comparison.baseline.settings.model_dump(mode="json"))
-    if lost and exact and comparison.baseline.model_sha256 == comparison.candidate.model_sha256:
+    same_model = comparison.baseline.model_sha256 == comparison.candidate.model_sha256
+    # Where no task brings other files there was nothing to shorten.
+    tried = "context.compression" not in lost or any(task.parts for task in comparison.suites.tasks)
+    if lost and exact and same_model and tried:
         keep(
             comparison.candidate.settings.data_dir,
             Proof(

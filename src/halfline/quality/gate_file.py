@@ -32,8 +32,8 @@ class GateArm:
     candidate: str
     suites: tuple[str, ...]
     n: int
-    margins_name: str
     margins: Margins
+    required: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,12 @@ def _arm(name: str, table: Mapping[str, Any], file: GateFile) -> GateArm:
         "suites": list,
         "n": int,
         "margins": str,
+        "required": bool,
     }
     for key in sorted(table.keys() ^ kinds.keys()):
         raise BadSettings(f"arms.{name}: {key!r} is {'unknown' if key in table else 'missing'}")
     for key, kind in kinds.items():
-        if not isinstance(table[key], kind) or isinstance(table[key], bool):
+        if not isinstance(table[key], kind) or (kind is int and isinstance(table[key], bool)):
             raise BadSettings(f"arms.{name}.{key} is {table[key]!r}, it must be a {kind.__name__}")
     if table["n"] < 1 or not table["suites"] or not all(isinstance(each, str) for each in table["suites"]):
         raise BadSettings(f"arms.{name} needs at least one suite, by name, and one task")
@@ -95,6 +96,6 @@ def _arm(name: str, table: Mapping[str, Any], file: GateFile) -> GateArm:
         candidate=table["candidate"],
         suites=tuple(table["suites"]),
         n=table["n"],
-        margins_name=table["margins"],
         margins=file.margins_named(table["margins"]),
+        required=table["required"],
     )

@@ -8,7 +8,9 @@ from halfline.cli.quality_suites import SUITE_NAMES
 from halfline.errors import BadSettings
 from halfline.quality.configuration import read_configuration
 from halfline.quality.gate_file import read_gate_file
+from halfline.quality.proofs import lossy
 from halfline.quality.regression_test import LOSSLESS_MEAN_KL, LOSSY_MEAN_KL
+from halfline.settings import load_settings
 
 ARM = """
 [margins.tight]
@@ -21,6 +23,7 @@ candidate = "kv_format=int8"
 suites = ["texts"]
 n = 3
 margins = "tight"
+required = false
 """
 
 
@@ -31,7 +34,12 @@ def test_our_gates_hold_lossless_and_lossy_to_the_thresholds_that_are_named() ->
     assert (file.arm("identity").baseline, file.arm("identity").candidate) == ("", "")
     for arm in file.arms.values():
         assert set(arm.suites) <= set(SUITE_NAMES)
-        assert read_configuration(arm.candidate) is not None
+        for words in (arm.baseline, arm.candidate):
+            load_settings(read_configuration(words))  # names settings that there are
+        # What a release has to stand loses nothing, what may lose something is proved by name.
+        assert arm.required == (
+            lossy(load_settings(read_configuration(arm.candidate)).model_dump(mode="json")) == {}
+        )
 
 
 @pytest.mark.parametrize(
@@ -39,6 +47,7 @@ def test_our_gates_hold_lossless_and_lossy_to_the_thresholds_that_are_named() ->
     [
         (("n = 3", "n = true"), "arms.one.n is True, it must be a int"),
         (("n = 3", "n = 0"), "at least one suite"),
+        (("required = false", "required = 0"), "arms.one.required is 0, it must be a bool"),
         (("n = 3\n", ""), "'n' is missing"),
         (("n = 3", "n = 3\nm = 4"), "'m' is unknown"),
         (('"tight"', '"loose"'), "no margins 'loose'"),
