@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,12 +111,15 @@ def write_page(
 
 
 def line(comparison: Comparison, verdict: Verdict, more: Mapping[str, object]) -> str:
-    """The one line of JSON for scripts."""
+    """The one line of JSON for scripts; a breach of what cannot be measured has null."""
     return json.dumps(
         {
             **more,
             "passed": verdict.passed,
-            "breaches": [[each.metric, each.measured, each.limit] for each in verdict.breaches],
+            "breaches": [
+                [each.metric, None if math.isnan(each.measured) else each.measured, each.limit]
+                for each in verdict.breaches
+            ],
             "run": comparison.record(),
             "report": verdict.report.record(),
         }
