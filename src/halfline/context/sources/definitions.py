@@ -34,7 +34,7 @@ _FUNCTIONS = frozenset(
     " constructor_declaration generator_function_declaration function_signature_item".split()
 )
 
-MAX_LINES = 40
+MAX_LINES = 20
 """Of a definition; a longer one is shown in its beginning."""
 
 

@@ -5,7 +5,7 @@ is bounded by SQLite's cache and one file at a time, whatever the folder's size.
 
     files     path, when and how long it was read
     symbols   name, and lines [first, stop) that define it
-    pieces    lines [first, stop) of up to 40 lines, and the names in them, found by any of them
+    pieces    lines [first, stop) of up to 20 lines, and the names in them, found by any of them
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from halfline.context.compression.words import names
 from halfline.context.sources import files
 from halfline.context.sources.definitions import definitions
 
-PIECE_LINES = 40
+PIECE_LINES = 20
 _COMMIT_FILES = 500
 _MAX_QUERY_NAMES = 12  # the rarest; a name that is everywhere finds nothing in particular
 _MAX_DOCUMENTS_OF_A_NAME = 400  # pieces
@@ -134,6 +134,10 @@ class WorkspaceIndex:
             return None
         text = files.read(self.root, place.path)
         return None if text is None else "".join(text.splitlines(True)[place.first : place.stop])
+
+    def database_files(self) -> list[Path]:
+        """Of the index, with SQLite's companions."""
+        return sorted(self._file.parent.glob(self._file.name + "*"))
 
     def num_files(self) -> int:
         with self._connected() as database:

@@ -19,7 +19,7 @@ from halfline.request import Document, Part
 
 _MAX_USERS = 32
 _SIDE_CHARACTERS = 1 << 15  # before the cursor, and behind it
-_PIECE_LINES = 40
+_PIECE_LINES = 20
 _EDIT_LINES = 8  # before an edit, and behind it
 _NUM_ALIKE = 6
 _NUM_EDITS = 4

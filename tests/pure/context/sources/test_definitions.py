@@ -55,8 +55,8 @@ def test_without_grammars_the_beginnings_of_lines_tell_most(
 
 def test_a_definition_has_its_lines_and_a_long_one_its_beginning() -> None:
     text = "def f():\n    return 1\n\n" + "def g():\n" + "    x\n" * 100
-    assert definitions(text, "a.py") == [Definition("f", 0, 2), Definition("g", 3, 43)]
-    assert definitions(text, "a.unknown") == [Definition("f", 0, 3), Definition("g", 3, 43)]
+    assert definitions(text, "a.py") == [Definition("f", 0, 2), Definition("g", 3, 23)]
+    assert definitions(text, "a.unknown") == [Definition("f", 0, 3), Definition("g", 3, 23)]
 
 
 def test_of_a_broken_file_what_its_lines_say_is_added() -> None:
