@@ -92,35 +92,38 @@ def gate(
             if out is not None:
                 write_page(out / f"{name}.html", name, comparison, cases, verdict)
             if plant is None and n == each.n:
-                _keep_proof(each, comparison, verdict)
+                keep_proof(each, comparison, verdict)
             print(line(comparison, verdict, {"arm": name}))
             passed = passed and verdict.passed
         if not passed:
             raise typer.Exit(FAILED)
 
 
-def _keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> None:
+def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> None:
     """Of what loses something and had occasion to, held to the same model when it loses nothing."""
     from datetime import UTC, datetime
 
     from halfline.cli.quality_arms import version
     from halfline.quality.proofs import Proof, keep, lossy
 
-    lost = lossy(comparison.candidate.settings.model_dump(mode="json"))
-    exact = not lossy(comparison.baseline.settings.model_dump(mode="json"))
-    same_model = comparison.baseline.model_sha256 == comparison.candidate.model_sha256
-    # Where no task brings other files there was nothing to shorten.
-    tried = "context.compression" not in lost or any(task.parts for task in comparison.suites.tasks)
-    if lost and exact and same_model and tried:
-        keep(
-            comparison.candidate.settings.data_dir,
-            Proof(
-                model_sha256=comparison.candidate.model_sha256,
-                settings=lost,
-                arm=arm.name,
-                passed=verdict.passed,
-                date=datetime.now(UTC).date().isoformat(),
-                version=version(),
-                measured=verdict.report.record(),
-            ),
+    baseline, candidate = comparison.baseline, comparison.candidate
+    lost = lossy(candidate.settings.model_dump(mode="json"))
+    if not lost:
+        return
+    if also := lossy(baseline.settings.model_dump(mode="json")):
+        typer.echo(f"no proof: the baseline loses something too, by {', '.join(also)}", err=True)
+    elif baseline.model_sha256 != candidate.model_sha256:
+        typer.echo("no proof: the baseline is another model", err=True)
+    elif "context.compression" in lost and not any(task.parts for task in comparison.suites.tasks):
+        typer.echo("no proof: no task brings other files, so there was nothing to shorten", err=True)
+    else:
+        proof = Proof(
+            model_sha256=candidate.model_sha256,
+            settings=lost,
+            arm=arm.name,
+            passed=verdict.passed,
+            date=datetime.now(UTC).date().isoformat(),
+            version=version(),
+            measured=verdict.report.record(),
         )
+        keep(candidate.settings.data_dir, proof)

@@ -1,0 +1,104 @@
+"""A gate leaves a proof only of what lost something, had occasion to, and was held to the same model without it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from halfline.cli.quality_arms import Side
+from halfline.cli.quality_comparing import Comparison
+from halfline.cli.quality_gate import keep_proof
+from halfline.cli.quality_suites import Suites
+from halfline.quality.comparison.case import Answer, Case
+from halfline.quality.configuration import read_configuration
+from halfline.quality.divergence import Scores
+from halfline.quality.gate_file import GateFile, read_gate_file
+from halfline.quality.infilling.suites import Task
+from halfline.quality.margins import Margins
+from halfline.quality.proofs import find
+from halfline.quality.regression_test import Verdict, run_regression_test
+from halfline.request import Part
+from halfline.settings import load_settings
+
+GATES: GateFile = read_gate_file()
+
+
+def task(*parts: Part) -> Task:
+    return Task(
+        id="t",
+        problem="p",
+        path="x.py",
+        prefix="a",
+        suffix="",
+        wanted="b",
+        single_line=True,
+        checks=None,
+        parts=parts,
+    )
+
+
+def verdict(of: Task) -> Verdict:
+    answer = Answer(text="b", passed=None, prompt_tokens=1, computed_tokens=1, ms=1.0)
+    ones = np.ones(1)
+    scores = Scores(ones, np.array([True]), ones, ones, np.zeros(1, np.int64))
+    return run_regression_test(
+        [Case(task=of, scores=scores, baseline=answer, candidate=answer)], Margins({"max_kl": 2.0})
+    )
+
+
+def side(data_dir: Path, words: str, model_sha256: str = "m") -> Side:
+    settings = load_settings({"data_dir": data_dir, **read_configuration(words)})
+    return Side(settings, data_dir, model_sha256)
+
+
+def comparison(baseline: Side, candidate: Side, of: Task) -> Comparison:
+    return Comparison(
+        baseline=baseline,
+        candidate=candidate,
+        suites=Suites([of], {}),
+        margins=Margins({}),
+        max_tokens=1,
+        seed=1,
+    )
+
+
+def test_a_proof_is_about_exactly_what_the_candidate_loses(tmp_path: Path) -> None:
+    exact, lossy = side(tmp_path, ""), side(tmp_path, "kv_format=int8")
+    keep_proof(GATES.arm("kv-int8"), comparison(exact, lossy, task()), verdict(task()))
+    found = find(tmp_path, "m", {"kv_format": "int8"})
+    assert found is not None and found.passed and found.arm == "kv-int8"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "model", "sentence"),
+    [
+        ("kv_format=int8", "kv_format=int8", "m", "the baseline loses something too, by kv_format"),
+        ("", "kv_format=int8", "other", "the baseline is another model"),
+        ("", "context.compression=prune", "m", "nothing to shorten"),
+    ],
+)
+def test_what_proves_nothing_is_said(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    baseline: str,
+    candidate: str,
+    model: str,
+    sentence: str,
+) -> None:
+    both = comparison(side(tmp_path, baseline), side(tmp_path, candidate, model), task())
+    keep_proof(GATES.arm("kv-int8"), both, verdict(task()))
+    assert sentence in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_that_bring_other_files_can_prove_that_these_may_be_shortened(tmp_path: Path) -> None:
+    brings = task(Part("def b(): ...\n", "y.py"))
+    both = comparison(side(tmp_path, ""), side(tmp_path, "context.compression=prune"), brings)
+    keep_proof(GATES.arm("compression"), both, verdict(brings))
+    assert find(tmp_path, "m", {"context.compression": ["prune"], "context.keep": 0.69}) is not None
+
+
+def test_what_loses_nothing_leaves_no_proof(tmp_path: Path) -> None:
+    both = comparison(side(tmp_path, ""), side(tmp_path, "engine.speculation=off"), task())
+    keep_proof(GATES.arm("drafts"), both, verdict(task()))
+    assert list(tmp_path.iterdir()) == []
