@@ -4,7 +4,7 @@ Knows names, units and buckets. It keeps its own registry, so that two servers i
 Prometheus counters only grow; gauges are read from the engine at the moment somebody asks.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Protocol
 
@@ -40,6 +40,10 @@ class EngineState(Protocol):
 
     @property
     def num_blank_blocks(self) -> int: ...
+
+    @property
+    def num_pinned_blocks(self) -> int:
+        """Held ones that are kept for prompts that begin alike."""
 
     @property
     def total_steps(self) -> int: ...
@@ -93,6 +97,10 @@ class AheadState(Protocol):
     @property
     def num_used_ahead(self) -> int:
         """Those of them that somebody asked for later."""
+
+
+TaskCounts = tuple[str, str, Mapping[str, int]]
+"""A task, one of its versions, and how many of its answers were what."""
 
 
 class Metrics:
@@ -189,6 +197,10 @@ class Metrics:
         """As `watch`, for what is computed ahead of keystrokes."""
         self.registry.register(_AheadCollector(state))
 
+    def watch_tasks(self, counts: Callable[[], Sequence[TaskCounts]]) -> None:
+        """As `watch`, for what became of tasks' answers."""
+        self.registry.register(_TaskCollector(counts))
+
     def exposition(self) -> bytes:
         """Everything in Prometheus's text format, served with `CONTENT_TYPE`."""
         return generate_latest(self.registry)
@@ -204,6 +216,22 @@ class Metrics:
         return Histogram(
             f"halfline_{what}_seconds", meaning, labels, buckets=_BUCKETS, registry=self.registry
         )
+
+
+class _TaskCollector(Collector):
+    def __init__(self, counts: Callable[[], Sequence[TaskCounts]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        answers = CounterMetricFamily(
+            "halfline_task_answers",
+            "Answers of each version of each task: asked for, shown, accepted, dismissed.",
+            labels=("task", "version", "kind"),
+        )
+        for task, version, counts in self._counts():
+            for kind, count in counts.items():
+                answers.add_metric((task, version, kind), count)
+        yield answers
 
 
 class _AheadCollector(Collector):
@@ -234,13 +262,18 @@ class _EngineCollector(Collector):
         yield sequences
         blocks = GaugeMetricFamily(
             "halfline_kv_blocks",
-            "KV blocks: held by a sequence, cached for reuse, or blank.",
+            "KV blocks: held by a sequence or pinned, cached for reuse, or blank.",
             labels=("state",),
         )
         blocks.add_metric(("held",), state.num_held_blocks)
         blocks.add_metric(("cached",), state.num_cached_blocks)
         blocks.add_metric(("blank",), state.num_blank_blocks)
         yield blocks
+        yield GaugeMetricFamily(
+            "halfline_kv_pinned_blocks",
+            "Held KV blocks that are kept for tasks' prompts, which begin alike.",
+            state.num_pinned_blocks,
+        )
         yield CounterMetricFamily("halfline_steps", "Batches run.", state.total_steps)
         yield CounterMetricFamily(
             "halfline_run_tokens",

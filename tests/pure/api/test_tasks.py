@@ -124,6 +124,9 @@ async def test_what_became_of_answers_is_counted_for_their_version(on_stage, tas
             answer = (await stage.client.post("/v1/tasks/say", json=body)).json()
             await stage.client.post("/v1/events", json={"completion_id": answer["id"], "kind": kind})
         listed = (await stage.client.get("/v1/tasks")).json()["data"]
+        metrics = (await stage.client.get("/metrics")).text
+    assert 'halfline_task_answers_total{kind="accepted",task="say",version="2"} 1.0' in metrics
+    assert "halfline_kv_pinned_blocks 0.0" in metrics
     first, second = next(task["versions"] for task in listed if task["name"] == "say")
     assert first["outcomes"]["asked"] == 0
     assert second["outcomes"] == {"asked": 2, "shown": 0, "accepted": 1, "dismissed": 1}

@@ -48,5 +48,11 @@ class TaskOutcomes:
         counts = self._counts.get((task, version), Counter())
         return {kind: counts[kind] for kind in ("asked", "shown", "accepted", "dismissed")}
 
+    def all(self) -> list[tuple[str, str, Mapping[str, int]]]:
+        """Of every version that was asked for."""
+        with self._lock:
+            known = list(self._counts)
+        return [(task, version, self.counts(task, version)) for task, version in known]
+
     def _count(self, task: str, version: str, kind: str) -> None:
         self._counts.setdefault((task, version), Counter())[kind] += 1
