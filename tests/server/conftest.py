@@ -69,9 +69,7 @@ class ServerProcess:
 
     def wait_until_ready(self) -> "ServerProcess":
         self.wait_until_greeted()
-        # The greeting comes a moment before the event loop has the model.
-        while httpx.get(f"{self.url}/health").status_code == 503:
-            time.sleep(0.01)
+        assert httpx.get(f"{self.url}/health").status_code == 200, "it greeted too early"
         return self
 
     def end(self, sig: signal.Signals) -> int:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
-from halfline.api.accounts import account
+from halfline.api.accounts import Accounts
 from halfline.api.call import Arrival, Call, Read
 from halfline.api.live import LiveRequests
 from halfline.api.observed import REQUEST_ID
@@ -69,6 +69,7 @@ class Answering:
         self.metrics = metrics
         self.options = options
         self.running = RunningCalls()
+        self.accounts = Accounts(metrics)
         self._reading = asyncio.Lock()  # one large body at a time: it becomes many times its size
 
     async def answer(
@@ -122,7 +123,7 @@ class Answering:
 
         def ended() -> None:
             self.running.left(call)
-            account(call, loaded.pipeline, self.metrics)
+            self.accounts.ended(call, loaded.pipeline)
 
         self.running.entered(call, asker.request_id)
         return Begun(call=call, loaded=loaded, ended=ended)

@@ -75,6 +75,7 @@ def create_app(
         live.end_all()
         # A load cannot be interrupted, and what it returns must be closed.
         await coming_up
+        await answering.accounts.close()
         await serving.close()
 
     # No documentation pages: they load scripts from elsewhere. /openapi.json stays.
@@ -91,7 +92,6 @@ def create_app(
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     outcomes = TaskOutcomes()
-    metrics.watch_tasks(outcomes.all)
     routers = (
         completions_router(answering),
         llama_router(answering),

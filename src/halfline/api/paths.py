@@ -19,7 +19,9 @@ class PlainPaths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and _AMBIGUOUS.search(scope["path"]):
-            refusal = BadRequest("the path holds `..`, `//`, a backslash or a control character; no path here does")
+            refusal = BadRequest(
+                "the path holds `..`, `//`, a backslash or a control character; no path here does"
+            )
             await failure_response(refusal)(scope, receive, send)
             return
         await self._app(scope, receive, send)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from halfline.api.chat_template import ChatTemplate
+from halfline.cache.fragments import Fragments
 from halfline.context.chunks.chunk_tokens import ChunkTokens
 from halfline.context.templates.library import TaskLibrary
-from halfline.cache.fragments import Fragments
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.pipeline.embed import Embedding
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
@@ -38,6 +38,9 @@ class Pipeline(Protocol):
 
     def receipt(self, request_id: str) -> Receipt | None:
         """What a finished request cost; None when nothing is remembered of it."""
+
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        """The same as soon as its last numbers are there: the engine notices an early end a step later."""
 
 
 class Embeds(Protocol):

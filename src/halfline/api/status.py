@@ -1,5 +1,6 @@
 """What a client, a load balancer or Prometheus asks about the server itself."""
 
+import asyncio
 import time
 
 from fastapi import APIRouter
@@ -40,6 +41,7 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
     @router.get("/metrics", response_class=PlainTextResponse)
     async def exposition() -> Response:
         """Everything that is counted, in Prometheus's text format."""
+        await asyncio.sleep(0)  # what has just ended is counted first
         return Response(metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     return router

@@ -17,6 +17,9 @@ def complete(
     stdin: Annotated[bool, typer.Option("--stdin", help="Read the text from standard input.")] = False,
     cursor: Annotated[str, typer.Option(help="What marks the cursor in that text.")] = "<CURSOR>",
     server: Annotated[str | None, typer.Option(help="URL of a running server to ask.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The key to ask it with; HALFLINE_API_KEY or `api_key` unless said.")
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="Most new tokens.")] = None,
     profile: Annotated[
         str | None, typer.Option(help="Where what is not said comes from, such as high-quality.")
@@ -38,12 +41,12 @@ def complete(
                 "say where the cursor is: either FILE:LINE:COL, or --stdin with a mark in the text"
             )
         document = document_at(place) if place is not None else document_with_mark(sys.stdin.read(), cursor)
-        known = load_settings({"model": model, "data_dir": data_dir}, settings)
+        known = load_settings({"model": model, "api_key": key, "data_dir": data_dir}, settings)
         if server is not None:
             from halfline.cli.asking import complete_there  # start-up time: a client needs no model,
 
-            key = known.api_key.get_secret_value() if known.api_key else None
-            complete_there(server, document, max_tokens, profile, key)
+            sent = known.api_key.get_secret_value() if known.api_key else None
+            complete_there(server, document, max_tokens, profile, sent)
         else:
             from halfline.cli.completing import complete_here  # and a model no HTTP
 

@@ -131,6 +131,10 @@ class CompletionPipeline:
         """
         return self._receipts.find(request_id)
 
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        """The same of one that has ended, with its last numbers, which may come an engine step later."""
+        return await self._receipts.final(request_id)
+
     async def _answer(
         self, request: CompletionRequest, *, whole_lines: bool
     ) -> AsyncGenerator[ChoiceDelta, None]:

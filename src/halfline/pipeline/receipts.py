@@ -145,6 +145,16 @@ class Receipts:
                 self._kept[request_id] = each.receipt()
                 del self._open[request_id]
 
+    async def final(self, request_id: str) -> Receipt | None:
+        """As `find`, as soon as no number will change any more: within an engine step of the request's end."""
+        trace = self._open.get(request_id)
+        if trace is None:
+            return self.find(request_id)
+        answers = trace.follower.answers
+        while not trace.final:
+            await answers.news(len(answers.arrived(0)))
+        return trace.receipt()
+
     def find(self, request_id: str) -> Receipt | None:
         kept = self._kept.get(request_id)
         return kept.receipt() if isinstance(kept, Trace) else kept

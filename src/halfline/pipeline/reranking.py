@@ -122,6 +122,7 @@ class Pipeline(Protocol):
     async def complete(self, request: CompletionRequest) -> Completion: ...
     def cancel(self, request_id: str, tenant: str) -> bool: ...
     def receipt(self, request_id: str) -> Receipt | None: ...
+    async def final_receipt(self, request_id: str) -> Receipt | None: ...
 
 
 class Reranking:
@@ -172,6 +173,10 @@ class Reranking:
     def receipt(self, request_id: str) -> Receipt | None:
         """As the pipeline's; of a chosen answer with what all of them took."""
         return self._receipts.get(request_id) or self._pipeline.receipt(request_id)
+
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        """As `receipt`, with its last numbers."""
+        return self._receipts.get(request_id) or await self._pipeline.final_receipt(request_id)
 
     def _chooses(self, request: CompletionRequest) -> bool:
         """With a deadline (the server's: nobody), or to see how an answer came about, the greedy one is given."""

@@ -49,6 +49,7 @@ class Pipeline(Protocol):
     async def complete(self, request: CompletionRequest) -> Completion: ...
     def cancel(self, request_id: str, tenant: str) -> bool: ...
     def receipt(self, request_id: str) -> Receipt | None: ...
+    async def final_receipt(self, request_id: str) -> Receipt | None: ...
 
 
 class AheadOfKeystrokes:
@@ -97,6 +98,9 @@ class AheadOfKeystrokes:
 
     def receipt(self, request_id: str) -> Receipt | None:
         return self._pipeline.receipt(request_id)
+
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        return await self._pipeline.final_receipt(request_id)
 
     async def settled(self) -> None:
         """Wait until nothing is computed ahead any more."""

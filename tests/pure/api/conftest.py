@@ -53,12 +53,14 @@ LETTERS = Tokenizer(
 class FakePipeline:
     """Token number t of every choice is the letter abcdef…[t]; choice c's tokens have logprob -(c + 1).
 
-    `gate` holds generation after the first token until it is set. `refusal` is raised before the first delta.
+    `gate` holds generation after the first token until it is set, `settles` the last numbers of what has ended.
+    `refusal` is raised before the first delta.
     `fails` ends every choice with "failed" after one token, `sheds` is raised then; `ends_with` is how others end.
     No choice has more than `most_tokens`. `tier` is where all answers say they come from.
     """
 
     gate: asyncio.Event | None = None
+    settles: asyncio.Event | None = None
     refusal: Exception | None = None
     fails: bool = False
     sheds: Exception | None = None
@@ -122,6 +124,11 @@ class FakePipeline:
         return known
 
     def receipt(self, request_id: str) -> Receipt | None:
+        return self.receipts.get(request_id)
+
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        if self.settles is not None:
+            await self.settles.wait()
         return self.receipts.get(request_id)
 
     def _finish(self, request: CompletionRequest) -> FinishReason:

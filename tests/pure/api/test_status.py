@@ -11,6 +11,17 @@ from halfline.errors import UnsupportedModel
 pytestmark = pytest.mark.anyio
 
 
+async def test_an_early_end_is_counted_with_its_last_numbers_and_keeps_nobody_waiting(on_stage) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.settles, stage.pipeline.ends_with = asyncio.Event(), "deadline"
+        assert (await stage.complete(prompt="x", max_tokens=3)).status_code == 200
+        counted = 'halfline_completions_total{finish_reason="deadline"} 1.0'
+        assert counted not in (await stage.client.get("/metrics")).text
+        stage.pipeline.settles.set()
+        await asyncio.sleep(0.01)
+        assert counted in (await stage.client.get("/metrics")).text
+
+
 async def test_while_the_model_loads_health_says_so_and_completions_say_when_to_come_back(on_stage) -> None:
     may_load = threading.Event()
 

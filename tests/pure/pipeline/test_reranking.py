@@ -71,6 +71,9 @@ class _Pipeline:
     def receipt(self, request_id: str) -> Receipt | None:
         return None
 
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        return self.receipt(request_id)
+
 
 class _Judge:
     def __init__(self, likes: dict[str, float], *, failure: HalflineError | None = None) -> None:

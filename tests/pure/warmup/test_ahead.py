@@ -45,6 +45,9 @@ class Echo:
     def receipt(self, request_id: str) -> Receipt | None:
         return receipt(request_id)
 
+    async def final_receipt(self, request_id: str) -> Receipt | None:
+        return self.receipt(request_id)
+
 
 def receipt(request_id: str) -> Receipt:
     return Receipt(
