@@ -92,6 +92,7 @@ def create_app(
     app.add_exception_handler(HalflineError, _on_halfline_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     outcomes = TaskOutcomes()
+    metrics.watch_tasks(outcomes.all)
     routers = (
         completions_router(answering),
         llama_router(answering),
