@@ -9,17 +9,16 @@ interleaved, what the same server takes to say `GET /v1/models`: the HTTP framew
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
 from fastapi import FastAPI
-from starlette.types import Message, Scope
 
 from halfline.api.app import create_app
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded
+from halfline.bench.in_process import Reply, call, until_healthy
 
 _PATH = "src/app.py"
 
@@ -46,17 +45,16 @@ async def _measure(load: Callable[[], Loaded], texts: Sequence[str], count: int)
     empty_ms: list[float] = []
     num_others = 0
     async with app.router.lifespan_context(app):
-        while not await _healthy(app):
-            await asyncio.sleep(0.05)
+        await until_healthy(app)
         for number, text in enumerate(cycle(texts)):
             before, behind = _cut(text, number)
-            reply, _ = await _ask(app, before, behind)
+            reply = await _ask(app, before, behind)
             suggestion = _text_of(reply)
             for end in range(1, len(suggestion)):
-                reply, spent_ms = await _ask(app, before + suggestion[:end], behind)
+                reply = await _ask(app, before + suggestion[:end], behind)
                 if reply.cache == "typed":
-                    typed_ms.append(spent_ms)
-                    empty_ms.append((await _call(app, "GET", "/v1/models", b""))[1])
+                    typed_ms.append(reply.thread_ms)
+                    empty_ms.append((await call(app, "GET", "/v1/models")).thread_ms)
                 else:
                     num_others += 1
             if len(typed_ms) >= count:
@@ -74,23 +72,12 @@ def _cut(text: str, number: int) -> tuple[str, str]:
     return before, "".join(lines[line + 1 :])
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    cache: str
-    body: bytes
-
-
-def _text_of(reply: _Reply) -> str:
+def _text_of(reply: Reply) -> str:
     text: str = json.loads(reply.body)["choices"][0]["text"]
     return text
 
 
-async def _healthy(app: FastAPI) -> bool:
-    reply, _ = await _call(app, "GET", "/health", b"")
-    return b'"ok"' in reply.body
-
-
-async def _ask(app: FastAPI, prefix: str, suffix: str) -> tuple[_Reply, float]:
+async def _ask(app: FastAPI, prefix: str, suffix: str) -> Reply:
     body = {
         "prompt": prefix,
         "suffix": suffix,
@@ -99,43 +86,4 @@ async def _ask(app: FastAPI, prefix: str, suffix: str) -> tuple[_Reply, float]:
         "user": "bench",
         "metadata": {"path": _PATH},
     }
-    return await _call(app, "POST", "/v1/completions", json.dumps(body).encode())
-
-
-async def _call(app: FastAPI, method: str, path: str, body: bytes) -> tuple[_Reply, float]:
-    """The reply, and the milliseconds of this thread that it took."""
-    scope: Scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "scheme": "http",
-        "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8117),
-    }
-    sent: list[Message] = []
-    waiting = asyncio.Event()
-    messages = _messages(body, waiting)
-
-    async def receive() -> Message:
-        return await anext(messages)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    started = time.thread_time()
-    await app(scope, receive, send)
-    spent_ms = (time.thread_time() - started) * 1e3
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return _Reply(headers.get("x-cache", ""), b"".join(each.get("body", b"") for each in sent)), spent_ms
-
-
-async def _messages(body: bytes, waiting: asyncio.Event) -> AsyncIterator[Message]:
-    """The request's body, then nothing: the client stays."""
-    yield {"type": "http.request", "body": body, "more_body": False}
-    await waiting.wait()
+    return await call(app, "POST", "/v1/completions", json.dumps(body).encode())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfline.cli.bench_cache import bench_cache
 from halfline.cli.bench_kv import bench_kv
 from halfline.cli.bench_speculation import bench_speculation
 from halfline.cli.bench_typed import bench_typed
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from halfline.bench.engine_run import EngineResult
 
 bench_app = typer.Typer(no_args_is_help=True, help="Measure speed and memory.")
+bench_app.command("cache")(bench_cache)
 bench_app.command("kv")(bench_kv)
 bench_app.command("speculation")(bench_speculation)
 bench_app.command("typed")(bench_typed)
