@@ -3,10 +3,13 @@
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from halfline.context.options import ContextOptions
+from halfline.context.surroundings import Surroundings
 from halfline.engine.options import EngineOptions
 from halfline.model.executor import Executor
 from halfline.model.random_model import random_checkpoint
@@ -21,11 +24,22 @@ from halfline.quality.divergence import ExecutorLogits
 from halfline.quality.gate_file import read_gate_file
 from halfline.quality.infilling.suites import Task
 from halfline.quality.regression_test import Verdict, run_regression_test, worst
-from halfline.request import SamplingParams
+from halfline.request import Part, SamplingParams
+from halfline.text.token_bytes import byte_alphabet
 from halfline.text.tokenizer import Tokenizer
+from halfline.text.vocab import VocabSpec
 
 CHECKPOINT = random_checkpoint()
 WAY = Way(engine=EngineOptions(), pipeline=PipelineOptions(), params=SamplingParams(), max_tokens=6)
+
+
+MARKERS = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<repo_name>", "<file_sep>")
+INFILLS = VocabSpec(
+    kind="bpe",
+    tokens=(*byte_alphabet().values(), *MARKERS),
+    token_types=(1,) * 256 + (3,) * len(MARKERS),
+    pre_tokenizer="gpt-2",
+)
 
 
 def task(seed: int) -> Task:
@@ -95,6 +109,31 @@ def test_forced_logits_are_those_of_the_whole_text_at_once() -> None:
     text = np.array(tokenizer.encode(written[:start]) + true_ids, np.int32)
     (whole,) = ExecutorLogits(executor()).pieces(text[:-1], 512)
     np.testing.assert_allclose(logits, whole[-len(true_ids) :], rtol=1e-4, atol=1e-5)
+
+
+def test_shortening_other_files_shows_in_what_the_model_expects_and_in_the_prompts_length() -> None:
+    tokenizer = Tokenizer(INFILLS)
+    checkpoint = random_checkpoint(vocab_size=261)
+    brings = replace(TASKS[0], parts=(Part("# what delta is about\ndelta = 1\n", "other.py"),))
+
+    def infilling(**options: tuple[str, ...]) -> Arm:
+        surroundings = Surroundings(tokenizer, 261, ContextOptions(**options))  # type: ignore[arg-type]
+        return Arm(ReferenceExecutor(checkpoint, 64), tokenizer, replace(WAY, surroundings=surroundings))
+
+    async def run() -> list[Case]:
+        with Lines(None, {}) as lines:
+            return await compare(
+                [brings],
+                infilling,
+                lambda: infilling(compression=("comments",)),
+                lambda program: "passed",
+                lines,
+            )
+
+    (case,) = asyncio.run(run())
+    assert case.worst_kl > 0
+    saved = case.baseline.prompt_tokens - case.candidate.prompt_tokens
+    assert saved == len("# what delta is about\n")
 
 
 def test_a_little_noise_is_seen_and_the_worst_comes_first() -> None:
