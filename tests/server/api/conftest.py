@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+
+CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,24 @@ def _send(url: str, request: dict[str, Any]) -> Reply:
         return Reply(response.status, headers, response.read())
     finally:
         connection.close()
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made by the `openssl` command: `ca`, and `server` and `client` signed by it; `other-ca` and its `stranger`: each a
+    .pem and a .key.
+    """
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(name: str, *options: str) -> None:
+        named = ("-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}")
+        command = ["openssl", "req", "-x509", *CURVE, *named, *options]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    for authority, holders in {"ca": ("server", "client"), "other-ca": ("stranger",)}.items():
+        openssl(authority)
+        for holder in holders:
+            signed = ("-CA", f"{authority}.pem", "-CAkey", f"{authority}.key")
+            extensions = ("basicConstraints=CA:FALSE", "subjectAltName=IP:127.0.0.1")
+            openssl(holder, *signed, *(each for extension in extensions for each in ("-addext", extension)))
+    return folder
