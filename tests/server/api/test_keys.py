@@ -77,7 +77,7 @@ def test_of_two_keys_with_equal_prompts_the_second_computes_every_token_unless_t
 
 def test_a_key_finds_its_own_again(closed: Any, keys: dict[str, str]) -> None:
     receipt(closed, keys["bob"])
-    assert receipt(closed, keys["bob"])["tier"] == "typed"
+    assert receipt(closed, keys["bob"])["tier"] == "exact"
 
 
 def test_no_page_shows_what_another_key_sent(closed: Any, keys: dict[str, str]) -> None:

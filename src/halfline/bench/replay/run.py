@@ -23,7 +23,7 @@ from halfline.bench.replay.typist import Pace
 
 BLOCK_KEYSTROKES = 25
 
-TYPED = "typed"
+KNOWN = ("exact", "typed")
 
 Encode = Callable[[str], Sequence[int]]
 
@@ -192,8 +192,8 @@ def _counted(oracle: Oracle, answer: Answer, encode: Encode | None) -> Counted |
         return None
     token_ids = encode(answer.prompt)
     unknown = oracle.unknown(token_ids)
-    # What was typed as predicted is not run again, whatever of it is in the cache.
-    return Counted(0 if answer.tier == TYPED else len(token_ids) - answer.reused_tokens, unknown)
+    # What was asked before, or typed as predicted, is not run again, whatever of it is in the cache.
+    return Counted(0 if answer.tier in KNOWN else len(token_ids) - answer.reused_tokens, unknown)
 
 
 def _difference(before: int | None, after: int | None) -> int | None:
