@@ -6,8 +6,9 @@ beginning like the one before. For a document that nobody names nothing is remem
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
@@ -26,11 +27,15 @@ _FAR_LINES = 150
 
 @dataclass(slots=True)
 class _Remembered:
-    """`found` was chosen with the cursor in line `line`."""
+    """`found` was chosen with the cursor in line `line`; `sent` are the texts of the client's parts, as they were last.
+    Who changes it has the lock.
+    """
 
     found: tuple[Found, ...]
     line: int
     held: HeldDecisions = field(default_factory=HeldDecisions)
+    sent: frozenset[str] = frozenset()
+    lock: Lock = field(default_factory=Lock)
 
 
 class Surroundings:
@@ -55,40 +60,46 @@ class Surroundings:
         self._source = source
         self._recent = recent
         self._known: OrderedDict[DocumentKey, _Remembered] = OrderedDict()
+        self._lock = Lock()
 
-    def search(self, document: Document, key: DocumentKey | None) -> Callable[[], tuple[Found, ...]] | None:
-        """What to call, in any thread, for what `around` then needs; None: it is remembered, or there is no index."""
-        source = self._source
-        if source is None or self._remembered(document, key) is not None:
-            return None
-        return lambda: tuple(source.find(document, key))
+    def remembers(self, document: Document, key: DocumentKey | None) -> bool:
+        """Whether `prepare` has nothing to search, and no part that it was not given before."""
+        known = self._remembered(document, key)
+        return known is not None and known.sent.issuperset(part.text for part in document.parts)
 
-    def around(
-        self,
-        document: Document,
-        key: DocumentKey | None,
-        max_tokens: int,
-        found: tuple[Found, ...] | None,
-        *,
-        keeps: bool,
+    def prepare(
+        self, document: Document, key: DocumentKey | None, max_tokens: int, *, keeps: bool
     ) -> tuple[Document, Mapping[str, object]]:
-        """The document with its parts, at most so many tokens of them where passes can choose, and a ledger. `found`
-        None: nothing was searched for. `keeps` False: for a guess at the document's future.
+        """The document with its parts, at most so many tokens of them where passes can choose, and a ledger.
+
+        `keeps` False: for a guess at the document's future. In any thread; one at a time for a document.
         """
         known = self._remembered(document, key)
         if known is None:
-            known = _Remembered(found or (), document.prefix.count("\n"))
+            found = () if self._source is None else tuple(self._source.find(document, key))
+            known = _Remembered(found, document.prefix.count("\n"))
         elif not keeps:
             known = replace(known, held=known.held.fork())
+        with known.lock:
+            result = self._around(known, document, max_tokens)
         if key is not None and keeps:
             if self._recent is not None:
                 self._recent.note(document, key)
+            self._keep_known(key, known)
+        return result
+
+    def _keep_known(self, key: DocumentKey, known: _Remembered) -> None:
+        with self._lock:
             self._known[key] = known
             self._known.move_to_end(key)
             if len(self._known) > _MAX_DOCUMENTS:
                 self._known.popitem(last=False)
-        sent = {part.text for part in document.parts}
-        chosen = [each for each in known.found if each.part.text not in sent]
+
+    def _around(
+        self, known: _Remembered, document: Document, max_tokens: int
+    ) -> tuple[Document, Mapping[str, object]]:
+        known.sent = frozenset(part.text for part in document.parts)
+        chosen = [each for each in known.found if each.part.text not in known.sent]
         # What the client finds worth reading stands nearer to the document.
         parts = (*(each.part for each in chosen), *document.parts)
         ledger: dict[str, object] = {}

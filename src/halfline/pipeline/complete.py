@@ -56,9 +56,9 @@ class CompletionPipeline:
         chunks: ChunkTokens | None = None,
         fragments: Fragments | None = None,
     ) -> None:
-        """`chunks` None: tokens of other files' text are remembered by this pipeline alone. `exact` None: no answer is kept for whoever asks the same again. `surroundings` None: of other files there is
-        what clients send, as they send it. `guessing` tiers propose answers. `fragments` None: nobody
-        can ask for an answer by its address.
+        """`chunks` None: tokens of other files' text are remembered by this pipeline alone. `exact` None: no answer is
+        kept for whoever asks the same again. `surroundings` None: of other files there is what clients send, as they
+        send it. `guessing` tiers propose answers. `fragments` None: nobody can ask for an answer by its address.
         """
         spellings = Spellings(tokenizer)
         self._engine = engine

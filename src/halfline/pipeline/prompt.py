@@ -7,17 +7,17 @@ cursor, and some of what is behind it when the model has an infill format.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from halfline.context.chunks.chunk_tokens import ChunkTokens, tokens_in_memory
 from halfline.context.document_prompt import DocumentPrompts, Room
 from halfline.context.documents import DocumentKey
 from halfline.context.layout import LayoutSizes
 from halfline.context.other_files import OtherFiles
-from halfline.context.sources.found import Found
 from halfline.context.surroundings import Surroundings
 from halfline.document.healing_point import MAX_FORCED_BYTES
 from halfline.errors import BadRequest, PromptTooLong
+from halfline.pipeline.double_buffer import DoubleBuffer
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import CompletionRequest, Document
 from halfline.text.infill import InfillOrder, extra_stop_ids, find_infill_format
@@ -84,6 +84,8 @@ class PromptBuilder:
         what clients send, as they send it. `chunks` None: tokens of their text are remembered by this builder alone.
         """
         self._surroundings = surroundings
+        self._prepared = DoubleBuffer()
+        self._max_part_tokens = min(options.part_tokens, max_sequence_tokens // 4)
         self._tokenizer = tokenizer
         self._options = options
         self._vocab_size = vocab_size
@@ -112,8 +114,7 @@ class PromptBuilder:
         Raises BadRequest: PromptTooLong, UnencodableText, token ids outside the vocabulary.
         """
         if isinstance(request.prompt, Document):
-            found = await self._found(request, request.prompt)
-            return self._from_document(request, request.prompt, found, crowded=crowded, keeps=keeps)
+            return await self._surrounded(request, request.prompt, crowded=crowded, keeps=keeps)
         if isinstance(request.prompt, str):
             return self._raw(request, request.prompt, await self._encode(request, request.prompt))
         self._check_fits(request, len(request.prompt))
@@ -121,12 +122,20 @@ class PromptBuilder:
         text = await self._decode(request.prompt) if request.echo else ""
         return self._raw(request, text, list(request.prompt))
 
-    async def _found(self, request: CompletionRequest, document: Document) -> tuple[Found, ...] | None:
-        """Pieces of other files for it; None: there is nothing to search, or what was found before holds."""
-        if self._surroundings is None:
-            return None
-        search = self._surroundings.search(document, _key(request, document))
-        return None if search is None else await asyncio.to_thread(search)
+    async def _surrounded(
+        self, request: CompletionRequest, document: Document, *, crowded: bool, keeps: bool
+    ) -> Prompt:
+        """With the text of other files. What is remembered is there at once; what has to be searched and shortened is
+        prepared beside the event loop, while the engine runs what was prepared before.
+        """
+        surroundings, key = self._surroundings, _key(request, document)
+        if surroundings is None:
+            return self._from_document(request, document, {}, crowded=crowded, keeps=keeps)
+        prepare = partial(surroundings.prepare, document, key, self._max_part_tokens, keeps=keeps)
+        if surroundings.remembers(document, key):
+            return self._from_document(request, *prepare(), crowded=crowded, keeps=keeps)
+        async with self._prepared.prepared(prepare) as prepared:
+            return self._from_document(request, *prepared, crowded=crowded, keeps=keeps)
 
     def _raw(self, request: CompletionRequest, text: str, token_ids: list[int]) -> Prompt:
         token_ids = token_ids or [self._first_id()]
@@ -173,7 +182,7 @@ class PromptBuilder:
         self,
         request: CompletionRequest,
         document: Document,
-        found: tuple[Found, ...] | None,
+        around: Mapping[str, object],
         *,
         crowded: bool,
         keeps: bool,
@@ -182,13 +191,7 @@ class PromptBuilder:
         max_new_tokens = min(request.max_tokens, self._limit // 2)
         share = CROWDED_WINDOW if crowded else 1.0
         bos_ids = self._tokenizer.encode("")  # if the vocabulary wants one
-        max_part_tokens = min(self._options.part_tokens, self._limit // 4)
-        around: Mapping[str, object] = {}
-        if self._surroundings is not None:
-            document, around = self._surroundings.around(
-                document, _key(request, document), max_part_tokens, found, keeps=keeps
-            )
-        front = self._others.before(document, max_part_tokens)
+        front = self._others.before(document, self._max_part_tokens)
         head_ids = (*bos_ids, *front.token_ids)
         room = self._limit - max_new_tokens - _FRAME_TOKENS - len(front.token_ids)
         heals = not request.echo and room >= 4 * MAX_FORCED_BYTES

@@ -38,9 +38,7 @@ class Counting:
 def around(
     surroundings: Surroundings, document: Document, key: DocumentKey | None = KEY, *, keeps: bool = True
 ) -> tuple[list[str], object]:
-    search = surroundings.search(document, key)
-    found = None if search is None else search()
-    shown, ledger = surroundings.around(document, key, 1000, found, keeps=keeps)
+    shown, ledger = surroundings.prepare(document, key, 1000, keeps=keeps)
     return [part.text for part in shown.parts], ledger
 
 
@@ -113,3 +111,14 @@ def test_documents_that_were_asked_about_are_remembered_and_guesses_are_not() ->
     around(surroundings, Document(text, "", "a.py"), DocumentKey("local", "me", "a.py"))
     texts, _ = around(surroundings, Document("total_price(basket, extra", "", "main.py"))
     assert texts == [text]
+
+
+def test_nothing_is_to_do_only_where_it_was_done_for_this_document_and_these_parts() -> None:
+    surroundings = made(compression=("comments",))
+    document = Document("a\n", "", "main.py", (Part("x\n"), Part("y\n")))
+    assert not surroundings.remembers(document, KEY)
+    around(surroundings, document)
+    assert surroundings.remembers(document, KEY)
+    assert surroundings.remembers(Document("a\nb", "", "main.py", (Part("y\n"),)), KEY)
+    assert not surroundings.remembers(Document("a\nb", "", "main.py", (Part("z\n"),)), KEY)
+    assert not surroundings.remembers(document, None)
