@@ -18,6 +18,7 @@ from halfline.api.dialects.task_body import (
 )
 from halfline.api.schema import BodySchema
 from halfline.api.task_prompts import TaskPrompts
+from halfline.api.tenants import tenant_of
 from halfline.cache.embedding import StaticVectors
 from halfline.context.templates.outcomes import TaskOutcomes
 from halfline.context.templates.similarity import Embeds
@@ -40,12 +41,12 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
 
     @router.get("/v1/tasks", openapi_extra=_QUERY)
     async def list_tasks(request: Request) -> Response:
-        """Every task with its versions, their placeholders and what became of their answers; with a `query` the most
-        similar to it first.
+        """Every task with its versions, their placeholders and what became of your answers by them; with a `query` the
+        most similar to it first.
         """
         query = request.query_params.get("query")
         known = await prompts()
-        return JSONResponse(await asyncio.to_thread(_listed, known, outcomes, query))
+        return JSONResponse(await asyncio.to_thread(_listed, known, outcomes, tenant_of(request), query))
 
     @router.post("/v1/tasks", openapi_extra=BodySchema(AskedTaskBody))
     async def run_asked_task(request: Request) -> Response:
@@ -85,19 +86,21 @@ def _call(call: TaskCall, arrival: Arrival, outcomes: TaskOutcomes) -> Call:
     )
 
 
-def _listed(prompts: TaskPrompts, outcomes: TaskOutcomes, query: str | None) -> dict[str, object]:
+def _listed(
+    prompts: TaskPrompts, outcomes: TaskOutcomes, tenant: str, query: str | None
+) -> dict[str, object]:
     tasks = prompts.library.tasks()
     similarity = {} if query is None else {found.task: found.similarity for found in prompts.find(query)}
     data = []
     for name in similarity or tasks:
-        versions = [_described(each, outcomes) for each in tasks[name].versions.values()]
+        versions = [_described(each, outcomes, tenant) for each in tasks[name].versions.values()]
         data.append(
             {"name": name, "versions": versions} | ({"similarity": similarity[name]} if similarity else {})
         )
     return {"object": "list", "data": data}
 
 
-def _described(template: TaskTemplate, outcomes: TaskOutcomes) -> dict[str, object]:
+def _described(template: TaskTemplate, outcomes: TaskOutcomes, tenant: str) -> dict[str, object]:
     return {
         "version": template.version,
         "summary": template.summary,
@@ -105,5 +108,5 @@ def _described(template: TaskTemplate, outcomes: TaskOutcomes) -> dict[str, obje
         "digest": template.digest,
         "parts": dict(template.parts),
         "placeholders": dict(template.placeholders.schema),
-        "outcomes": dict(outcomes.counts(template.name, template.version)),
+        "outcomes": dict(outcomes.counts(tenant, template.name, template.version)),
     }

@@ -34,6 +34,9 @@ def run(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="All placeholders, as one JSON object.", exists=True)
     ] = None,
+    context: Annotated[
+        list[Path] | None, typer.Option(help="Another file that helps; may be said again.", exists=True)
+    ] = None,
     version: Annotated[str | None, typer.Option(help="Left out: the one that falls to you.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="Most new tokens.")] = None,
     server: Annotated[str | None, typer.Option(help="URL of a running server to ask.")] = None,
@@ -44,20 +47,21 @@ def run(
     """Have a task done; the answer goes to standard output, what it cost to standard error."""
     with one_sentence():
         hurry()
-        from halfline.cli.task_values import placeholders_from  # start-up time, here and below
+        from halfline.cli.task_values import files_from, placeholders_from  # start-up time, here and below
         from halfline.settings import load_settings
 
         given = placeholders_from(values or [], files or [], json_file)
+        others = files_from(context or [])
         known = load_settings({"model": model, "data_dir": data_dir}, settings)
         if server is not None:
             from halfline.cli.task_asking import run_there
 
             key = known.api_key.get_secret_value() if known.api_key else None
-            run_there(server, task, given, version, max_tokens, key)
+            run_there(server, task, given, others, version, max_tokens, key)
         else:
             from halfline.cli.task_running import run_here
 
-            run_here(known, _library(known), task, given, version, max_tokens)
+            run_here(known, _library(known), task, given, others, version, max_tokens)
 
 
 @task_app.command(name="list")

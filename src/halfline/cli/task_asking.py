@@ -1,18 +1,20 @@
 """`halfline task run --server`: the answer out of a running server's stream."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from halfline.cli.asking import TIMEOUT_S, events, message, origin
 from halfline.cli.completion_output import print_costs, write_text
 from halfline.errors import HalflineError
+from halfline.request import Part
 
 
 def run_there(
     url: str,
     task: str,
     placeholders: Mapping[str, object],
+    files: Sequence[Part],
     version: str | None,
     max_tokens: int | None,
     key: str | None = None,
@@ -21,7 +23,8 @@ def run_there(
     refuses.
     """
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    body = {"placeholders": placeholders, "version": version, "max_tokens": max_tokens, "stream": True}
+    body: dict[str, object] = {"placeholders": placeholders, "version": version, "max_tokens": max_tokens}
+    body |= {"context": [{"path": each.path, "text": each.text} for each in files] or None, "stream": True}
     try:
         with httpx.Client(base_url=origin(url), headers=headers, timeout=TIMEOUT_S) as client:
             names = {each["name"] for each in client.get("/v1/tasks").raise_for_status().json()["data"]}

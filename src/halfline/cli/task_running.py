@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from halfline.api.dialects.sampling_fields import either
 from halfline.api.task_prompts import TaskPrompts
@@ -12,7 +13,7 @@ from halfline.cli.model_parts import find_model, load_parts
 from halfline.cli.start_up import settle
 from halfline.context.templates.library import TaskLibrary
 from halfline.errors import PromptTooLong
-from halfline.request import CompletionRequest
+from halfline.request import CompletionRequest, Part
 from halfline.settings import Settings
 
 
@@ -21,6 +22,7 @@ def run_here(
     library: TaskLibrary,
     task: str,
     placeholders: Mapping[str, object],
+    files: Sequence[Part],
     version: str | None,
     max_tokens: int | None,
 ) -> None:
@@ -37,7 +39,7 @@ def run_here(
         name = task if task in tasks else prompts.asked_for(task)
         template = prompts.template(name, version, "local", "")
         limit = ready.loaded.model.max_context
-        prompt = prompts.prompt(template, placeholders, limit)
+        prompt = prompts.prompt(template, placeholders, limit, files)
         profile = settings.api.find_profile(None)
         wanted = either(max_tokens, either(template.max_tokens, settings.api.chat_max_tokens))
         if len(prompt.token_ids) + min(wanted, 1) > limit:
@@ -45,7 +47,7 @@ def run_here(
         request = CompletionRequest(
             id=f"task-{uuid.uuid4().hex}",
             prompt=prompt.token_ids,
-            params=profile.params,
+            params=replace(profile.params, stop=template.stop),
             max_tokens=min(wanted, limit - len(prompt.token_ids)),
         )
         asyncio.run(print_answer(ready, request))

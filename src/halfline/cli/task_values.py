@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from halfline.errors import BadRequest
+from halfline.request import Part
 
 
 def placeholders_from(
@@ -31,6 +32,11 @@ def placeholders_from(
         name, text = _pair(each, "--set")
         given[name] = text
     return given
+
+
+def files_from(paths: Sequence[Path]) -> list[Part]:
+    """Raises BadRequest."""
+    return [Part(_text(path), str(path)) for path in paths]
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from halfline.cli.main import app
 from halfline.cli.task_asking import run_there
 from halfline.cli.task_values import placeholders_from
 from halfline.errors import BadRequest, HalflineError
+from halfline.request import Part
 
 
 @pytest.fixture
@@ -117,19 +118,25 @@ def server():
 
 def test_a_server_is_asked_by_name_where_it_knows_the_name_and_by_words_else(server, capsys) -> None:
     url = f"http://127.0.0.1:{server.server_port}/v1"
-    run_there(url, "say", {"a": 1}, "2", 5, "secret")
+    run_there(url, "say", {"a": 1}, [Part("x", "b.py")], "2", 5, "secret")
     path, body, key = server.seen
     assert (path, key) == ("/v1/tasks/say", "Bearer secret")
-    assert body == {"placeholders": {"a": 1}, "version": "2", "max_tokens": 5, "stream": True}
+    assert body == {
+        "placeholders": {"a": 1},
+        "context": [{"path": "b.py", "text": "x"}],
+        "version": "2",
+        "max_tokens": 5,
+        "stream": True,
+    }
     assert capsys.readouterr().out == "hi"
-    run_there(url, "say it", {"a": 1}, None, None)
+    run_there(url, "say it", {"a": 1}, [], None, None)
     path, body, key = server.seen
     assert (path, body["task"], key) == ("/v1/tasks", "say it", None)
 
 
 def test_what_a_server_refuses_is_said_in_its_words(server) -> None:
     with pytest.raises(HalflineError, match=r"the server says: `placeholders\.a` is missing"):
-        run_there(f"http://127.0.0.1:{server.server_port}", "say", {}, None, None)
+        run_there(f"http://127.0.0.1:{server.server_port}", "say", {}, [], None, None)
     server.server_close()
     with pytest.raises(HalflineError, match="cannot be reached"):
-        run_there("http://127.0.0.1:9", "say", {}, None, None)
+        run_there("http://127.0.0.1:9", "say", {}, [], None, None)

@@ -22,7 +22,6 @@ VERSION = 1
 
 _BUSY_S = 0.2  # another process writes for a few milliseconds; a prompt does not wait for a stuck one
 _SIDE_FILES = ("-wal", "-shm")
-_ROW_BYTES = 128  # beside the tokens, about
 
 _SCHEMA = f"""
 create table if not exists chunks (
@@ -134,22 +133,23 @@ class ChunkFile:
                         "insert or replace into chunk_tokens values (?, ?, ?, ?)",
                         (row.id, vocabulary, data, _digest(row.id, vocabulary, data)),
                     )
-            self._make_room()
+            self._make_room(len(rows))
             self._connection.execute("commit")
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
             raise
 
-    def _make_room(self) -> None:
+    def _make_room(self, num_written: int) -> None:
         assert self._connection is not None
-        query = f"select coalesce(sum(length(tokens) + {_ROW_BYTES}), 0) from chunk_tokens"
-        (num_bytes,) = self._connection.execute(query).fetchone()
-        if num_bytes <= self._max_bytes:
+        pages, free, page_bytes = (
+            self._connection.execute(f"pragma {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        if (pages - free) * page_bytes <= self._max_bytes:
             return
-        (num_chunks,) = self._connection.execute("select count(*) from chunks").fetchone()
-        # A quarter at once: counting is what costs.
-        old = f"select id from chunks order by used_at limit {num_chunks // 4 + 1}"
+        # No more than is written at once: a prompt may be waiting.
+        old = f"select id from chunks order by used_at limit {2 * num_written}"
         self._connection.execute(f"delete from chunk_tokens where id in ({old})")
         self._connection.execute(f"delete from chunks where id in ({old})")
 

@@ -80,8 +80,8 @@ class ChunkRegistry:
             known = row.tokens.get(vocabulary)
         made = array("i", encode(text)) if known is None else known
         with self._lock:
-            # Another thread may have made the same meanwhile: what it made is what was made here.
-            if known is None:
+            row = self._rows.get(chunk_id, row)  # another thread may have put one there meanwhile
+            if vocabulary not in row.tokens:
                 self.num_tokenised += 1
                 row.tokens[vocabulary] = made
             row.num_uses += 1
@@ -107,7 +107,7 @@ class ChunkRegistry:
                 self._file.close()
 
     def _find(self, chunk_id: bytes) -> ChunkRow | None:
-        row = self._rows.get(chunk_id)
+        row = self._rows.get(chunk_id) or self._changed.get(chunk_id)
         if row is None and self._file is not None:
             row = self._file.read(chunk_id)
         return row

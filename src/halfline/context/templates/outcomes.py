@@ -25,7 +25,7 @@ class TaskOutcomes:
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, str], _Answer] = OrderedDict()  # by tenant and completion
-        self._counts: dict[tuple[str, str], Counter[str]] = {}
+        self._counts: dict[tuple[str, str, str], Counter[str]] = {}  # by tenant, task and version
         self._lock = threading.Lock()
 
     def asked(self, tenant: str, completion_id: str, task: str, version: str) -> None:
@@ -33,7 +33,7 @@ class TaskOutcomes:
             self._answers[tenant, completion_id] = _Answer(task, version, set())
             if len(self._answers) > _MAX_REMEMBERED:
                 self._answers.popitem(last=False)
-            self._count(task, version, "asked")
+            self._count(tenant, task, version, "asked")
 
     def told(self, tenant: str, completion_id: str, outcome: Outcome) -> None:
         """Of an answer that is no task's, or that was too long ago, nothing is counted."""
@@ -41,18 +41,24 @@ class TaskOutcomes:
             answer = self._answers.get((tenant, completion_id))
             if answer is not None and outcome not in answer.told:
                 answer.told.add(outcome)
-                self._count(answer.task, answer.version, outcome)
+                self._count(tenant, answer.task, answer.version, outcome)
 
-    def counts(self, task: str, version: str) -> Mapping[str, int]:
-        """Asked, shown, accepted, dismissed, of all tenants since the start."""
-        counts = self._counts.get((task, version), Counter())
-        return {kind: counts[kind] for kind in ("asked", "shown", "accepted", "dismissed")}
+    def counts(self, tenant: str, task: str, version: str) -> Mapping[str, int]:
+        """What a tenant may know: of its own answers, asked, shown, accepted, dismissed, since the start."""
+        return _named(self._counts.get((tenant, task, version), Counter()))
 
     def all(self) -> list[tuple[str, str, Mapping[str, int]]]:
-        """Of every version that was asked for."""
+        """Of every version that was asked for, by all tenants together."""
         with self._lock:
-            known = list(self._counts)
-        return [(task, version, self.counts(task, version)) for task, version in known]
+            known = [(key, Counter(counts)) for key, counts in self._counts.items()]
+        sums: dict[tuple[str, str], Counter[str]] = {}
+        for (_, task, version), counts in known:
+            sums.setdefault((task, version), Counter()).update(counts)
+        return [(task, version, _named(counts)) for (task, version), counts in sums.items()]
 
-    def _count(self, task: str, version: str, kind: str) -> None:
-        self._counts.setdefault((task, version), Counter())[kind] += 1
+    def _count(self, tenant: str, task: str, version: str, kind: str) -> None:
+        self._counts.setdefault((tenant, task, version), Counter())[kind] += 1
+
+
+def _named(counts: Counter[str]) -> dict[str, int]:
+    return {kind: counts[kind] for kind in ("asked", "shown", "accepted", "dismissed")}

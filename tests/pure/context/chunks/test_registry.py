@@ -159,13 +159,14 @@ def test_a_file_that_another_process_is_writing_to_is_not_waited_for_long(path: 
 
 def test_of_more_than_the_file_may_hold_the_longest_unused_goes(path: Path) -> None:
     times = iter(range(1000))
-    registry = ChunkRegistry(MUCH, ChunkFile(path, 20_000, lambda: float(next(times))))
+    registry = ChunkRegistry(MUCH, ChunkFile(path, 200_000, lambda: float(next(times))))
     for number in range(640):
-        registry.tokens(f"chunk {number}", "v", letters, "file")
+        registry.tokens(f"chunk {number} " * 20, "v", letters, "file")
     registry.close()
     again = opened(path)
-    assert again.row(id_of("chunk 0")) is None
-    assert again.row(id_of("chunk 639")) is not None
+    assert again.row(id_of("chunk 0 " * 20)) is None
+    assert again.row(id_of("chunk 639 " * 20)) is not None
+    assert path.stat().st_size < 2 * 200_000
     again.close()
 
 

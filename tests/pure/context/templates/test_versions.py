@@ -57,9 +57,17 @@ def test_what_became_of_an_answer_counts_once_and_for_its_own_tenant() -> None:
     outcomes.told("team", "1", "accepted")
     outcomes.told("others", "2", "dismissed")
     outcomes.told("team", "3", "dismissed")
-    assert outcomes.counts("do", "a") == {"asked": 1, "shown": 1, "accepted": 1, "dismissed": 0}
-    assert outcomes.counts("do", "b") == {"asked": 1, "shown": 0, "accepted": 0, "dismissed": 0}
-    assert outcomes.counts("do", "c") == {"asked": 0, "shown": 0, "accepted": 0, "dismissed": 0}
+    assert outcomes.counts("team", "do", "a") == {"asked": 1, "shown": 1, "accepted": 1, "dismissed": 0}
+    assert outcomes.counts("team", "do", "b") == {"asked": 1, "shown": 0, "accepted": 0, "dismissed": 0}
+    assert outcomes.counts("team", "do", "c") == {"asked": 0, "shown": 0, "accepted": 0, "dismissed": 0}
+
+
+def test_a_tenant_sees_its_own_answers_and_the_operator_all() -> None:
+    outcomes = TaskOutcomes()
+    for tenant in ("team", "others", "others"):
+        outcomes.asked(tenant, "1", "do", "a")
+    assert [outcomes.counts(tenant, "do", "a")["asked"] for tenant in ("team", "others")] == [1, 2]
+    assert outcomes.all() == [("do", "a", {"asked": 3, "shown": 0, "accepted": 0, "dismissed": 0})]
 
 
 def test_only_the_latest_answers_are_remembered() -> None:
@@ -68,4 +76,4 @@ def test_only_the_latest_answers_are_remembered() -> None:
         outcomes.asked("team", str(number), "do", "a")
     outcomes.told("team", "0", "shown")
     outcomes.told("team", "4999", "shown")
-    assert outcomes.counts("do", "a") == {"asked": 5000, "shown": 1, "accepted": 0, "dismissed": 0}
+    assert outcomes.counts("team", "do", "a") == {"asked": 5000, "shown": 1, "accepted": 0, "dismissed": 0}
