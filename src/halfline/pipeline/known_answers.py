@@ -1,6 +1,7 @@
 """Answers a request from what was answered to exactly the same one before, and keeps what is computed for the next."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from halfline.cache.exact import ExactAnswers, Told
 from halfline.engine.sequence import Progress, Work
@@ -16,8 +17,8 @@ def known_answers(told: Sequence[Told], works: Callable[[], Sequence[Work]]) -> 
     """
     progress: list[Progress] = []
     num_known = 0
-    for choice, work in zip(told, works(), strict=True):
-        known = read_known(work, choice.tokens)
+    for position, (choice, work) in enumerate(zip(told, works(), strict=True)):
+        known = read_known(work, choice.tokens, partial(_one_of, works, position))
         if known.finish_reason != choice.finish_reason or len(known.tokens) != len(choice.tokens):
             return None
         num_new = len(known.tokens) - work.reader.num_forced
@@ -25,6 +26,10 @@ def known_answers(told: Sequence[Told], works: Callable[[], Sequence[Work]]) -> 
         progress.append(Progress(len(progress), known.piece, outcome=outcome))
         num_known += num_new
     return Begun(KnownAnswers(progress), "exact", num_known)
+
+
+def _one_of(works: Callable[[], Sequence[Work]], position: int) -> Work:
+    return works()[position]
 
 
 class Recording:

@@ -30,11 +30,13 @@ def _no_proposal() -> Proposal | None:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Work whose tokens can be known. `forced` has to come first. What is known is shared within the `namespace`;
-    `drafts` finds the texts to guess from, `propose` a guess at all of an answer of which nothing is known.
+    """Work whose tokens can be known; `again` makes the same anew. `forced` has to come first. What is known is shared
+    within the `namespace`; `drafts` finds the texts to guess from, `propose` a guess at all of an answer of which
+    nothing is known.
     """
 
     work: Work
+    again: Callable[[], Work]
     forced: bytes
     namespace: str
     drafts: Callable[[], tuple[Repeats, ...]]
@@ -99,7 +101,7 @@ class TypedThrough:
 
     def _beginning(self, asked: Greedy, *, ahead: bool) -> "_Beginning":
         walk = self._suggestions.walk(asked.namespace, asked.work.prompt_ids, asked.forced, ahead=ahead)
-        return _Beginning(asked, walk, read_known(asked.work, iter(walk.known, None)))
+        return _Beginning(asked, walk, read_known(asked.work, iter(walk.known, None), asked.again))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,13 +53,17 @@ class Works:
         deadline_ms: float | None = None,
     ) -> Greedy:
         """The only choice of a request that `is_greedy`. Texts to guess from are looked for when they are needed."""
-        work = self.bare(request, prompt, trims, 0, deadline_ms)
+
+        def work() -> Work:
+            return self.bare(request, prompt, trims, 0, deadline_ms)
+
         # With scores or without, the tokens are the same, but only scored ones can be judged.
         kind = "" if trims.params(request.params).logprobs is None else "scored/"
         return Greedy(
+            work(),
             work,
             prompt.forced_text.encode(),
-            kind + work.namespace,
+            kind + self._namespace(request),
             lambda: self._draft_sources(request, prompt),
         )
 

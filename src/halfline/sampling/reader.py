@@ -77,6 +77,17 @@ class Piece:
 NOTHING = Piece()
 
 
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """One that says what all of them say in turn."""
+    return Piece(
+        "".join(piece.text for piece in pieces),
+        tuple(token for piece in pieces for token in piece.tokens),
+        tuple(start for piece in pieces for start in piece.starts),
+        tuple(cut for piece in pieces for cut in piece.cuts),
+        next((piece.confidence for piece in reversed(pieces) if piece.confidence is not None), None),
+    )
+
+
 class Reader:
     """Feeds tokens through a detokenizer and text filters; holds tokens back as long as their text. A `forced_text`,
     with which their text begins, is no part of what is read: neither filters nor pieces see it.
@@ -112,6 +123,22 @@ class Reader:
     def forcing(self) -> bool:
         """Whether some of the forced text has still to come."""
         return self._num_read < 0
+
+    def push_all(self, tokens: Sequence[Scored]) -> Piece:
+        """As pushing each in turn, where none of them or only the last sets `stopped`; else too many are taken."""
+        text = ""
+        for token in tokens:
+            part, start = self._read(self._detokenizer.push(token.token_id))
+            if start < 0:
+                self.num_forced += 1
+                continue
+            if self._judge is not None:
+                self._judge.see(token)
+            self._held.append((token, start, self._num_read))
+            text += part
+        if not self._held:
+            return NOTHING
+        return self._show(self._filter(text, last=False), last=self.stopped)
 
     def push(self, token: Scored) -> Piece:
         """Take the next token. When this sets `stopped`, the piece is the last one."""

@@ -67,7 +67,7 @@ class SuffixOverlap:
         if solid.endswith(self._rest):
             return len(solid) - len(self._rest)
         # Blanks may stand inside the rest, so a part of it is looked for with and without those at the end.
-        for length in range(min(len(self._rest) - 1, len(text)), 0, -1):
-            if self._rest.startswith(text[len(text) - length :]):
-                return len(text) - length
-        return len(text)
+        start = text.find(self._rest[0], max(0, len(text) - len(self._rest) + 1))
+        while start >= 0 and not self._rest.startswith(text[start:]):
+            start = text.find(self._rest[0], start + 1)
+        return len(text) if start < 0 else start
