@@ -39,7 +39,8 @@ import numpy as np
 
 from bench.window_quality import Cursor, trace_cursors
 from halfline.bench.steps import blocks_for
-from halfline.context.compression.choice import PASS_NAMES, PassName, build_chain
+from halfline.context.compression.choice import build_chain
+from halfline.context.compression.names import PASS_NAMES, PassName
 from halfline.context.compression.passes import Budget, LinedPart, LineTokens, Pass, lined
 from halfline.context.compression.words import names
 from halfline.model.executor import CAUSAL, Batch
@@ -51,11 +52,10 @@ from halfline.text.tokenizer import Tokenizer
 
 _WINDOW, _CONTEXT, _TRUE = 256, 768, 32  # tokens
 _PIECE_LINES = 40
-_SINGLE: tuple[PassName, ...] = PASS_NAMES  # type: ignore[assignment]  # they are its values
 ARMS: Mapping[str, tuple[PassName, ...] | None] = {
     "nothing": (),
     "no context": None,
-    **{name: (name,) for name in _SINGLE},
+    **{name: (name,) for name in PASS_NAMES},
     "comments+duplicates": ("comments", "duplicates"),
     "comments+duplicates+bodies": ("comments", "duplicates", "bodies"),
     "comments+duplicates+prune": ("comments", "duplicates", "prune"),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from halfline.context.compression.choice import PASS_NAMES, PassName
+from halfline.context.compression.names import PASS_NAMES, PassName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

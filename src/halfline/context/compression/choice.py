@@ -1,31 +1,14 @@
 """Passes by the names that settings use for them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
 
 from halfline.context.compression.controls import KeepTail, Random, Uniform
 from halfline.context.compression.entropy import EntropyTruncation, MeanPlusDeviations, TimesMean
+from halfline.context.compression.names import PassName
 from halfline.context.compression.passes import Chain, LineTokens, Pass
 from halfline.context.compression.pruning import LinePruning, WordPruning
 from halfline.context.compression.structure import Bodies, Comments
 from halfline.context.compression.window import Duplicates
-
-PassName = Literal[
-    "comments",
-    "duplicates",
-    "bodies",
-    "entropy",
-    "entropy_article",
-    "prune",
-    "prune_certain",
-    "prune_words",
-    "prune_words_article",
-    "tail",
-    "uniform",
-    "random",
-]
-
-PASS_NAMES: tuple[str, ...] = get_args(PassName)
 
 
 def build_chain(names: Sequence[PassName], tokens: LineTokens, vocab_size: int) -> Chain:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfline.context.compression.choice import PASS_NAMES, build_chain
+from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
+from halfline.context.compression.names import PASS_NAMES
 from halfline.context.compression.passes import Budget, LinedPart, LineTokens, lined
 from halfline.request import Part
 

@@ -1,0 +1,20 @@
+"""The names that settings use for passes. Imports nothing: settings are read before anything else is."""
+
+from typing import Literal, get_args
+
+PassName = Literal[
+    "comments",
+    "duplicates",
+    "bodies",
+    "entropy",
+    "entropy_article",
+    "prune",
+    "prune_certain",
+    "prune_words",
+    "prune_words_article",
+    "tail",
+    "uniform",
+    "random",
+]
+
+PASS_NAMES: tuple[PassName, ...] = get_args(PassName)
