@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from halfline.cli.main import app
+from halfline.cli.start_up import settle
 from halfline.cli.task_asking import run_there
 from halfline.cli.task_values import placeholders_from
 from halfline.errors import BadRequest, HalflineError
@@ -18,7 +19,8 @@ from halfline.request import Part
 @pytest.fixture
 def task(tmp_path: Path):
     """`task("list")`: the result of one command over this test's own data directory."""
-    return lambda *arguments: CliRunner().invoke(app, ["task", *arguments, "--data-dir", str(tmp_path)])
+    yield lambda *arguments: CliRunner().invoke(app, ["task", *arguments, "--data-dir", str(tmp_path)])
+    settle()  # a command that was to load a model is in a hurry, and the process of these tests goes on
 
 
 def test_the_list_marks_what_has_to_be_given_and_is_ranked_by_words(task) -> None:
