@@ -80,6 +80,11 @@ class SemanticTier:
         if len(self._shelves) > _MAX_TENANTS:
             self._shelves.popitem(last=False)
 
+    def num_texts(self, tenant: str) -> int:
+        """That are kept of it."""
+        shelf = self._shelves.get(tenant)
+        return 0 if shelf is None else len(shelf.texts)
+
     def save(self) -> None:
         """Replace the file as a whole, if there is to be one. A disk that does not do is logged."""
         if self._file is None:
@@ -144,4 +149,5 @@ class SemanticLook:
         return self.tier.nearest(self.tenant, self.vector)
 
     def learn(self, text: str) -> None:
-        self.tier.add(self.tenant, self.vector, text)
+        if self.guess() != text:  # what it knows already takes no place
+            self.tier.add(self.tenant, self.vector, text)

@@ -204,7 +204,7 @@ class SqliteTier:
         if self._connection is not None and _is_damage(error):
             self.close()
             if self._put_aside():
-                self._connection = self._connect()
+                self.open()
 
     def _put_aside(self) -> bool:
         """Have no file; whether that could be done. The log goes first: it must never meet a new file."""

@@ -23,6 +23,27 @@ async def test_the_header_says_typed_only_where_nothing_was_computed(
         assert both.headers["X-Cache"] == shown
 
 
+@pytest.mark.parametrize(
+    ("control", "caching"),
+    [
+        ("", "use"),
+        ("no-cache", "refresh"),
+        ("max-age=0", "refresh"),
+        ("No-Store", "none"),
+        ("no-cache, no-store", "none"),
+        ("max-stale=5, only-if-cached", "use"),
+    ],
+)
+async def test_cache_control_is_heeded_in_every_dialect(on_stage, control: str, caching: str) -> None:
+    async with on_stage() as stage:
+        headers = {"Cache-Control": control}
+        bodies = {"/v1/completions": {"prompt": "x"}, "/completion": {"prompt": "x", "n_predict": 2}}
+        for path, body in bodies.items():
+            reply = await stage.client.post(path, json=body, headers=headers)
+            assert reply.status_code == 200, reply.text
+        assert [request.caching for request in stage.pipeline.requests] == [caching] * 2
+
+
 async def test_an_answer_whose_time_was_up_may_go_on(on_stage) -> None:
     async with on_stage() as stage:
         stage.pipeline.ends_with = "deadline"

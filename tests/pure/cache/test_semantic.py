@@ -54,6 +54,16 @@ def test_the_older_half_is_forgotten_when_there_are_too_many() -> None:
     assert guess(tier, "a") is not None
 
 
+def test_what_is_known_already_takes_no_place() -> None:
+    tier = SemanticTier(Letters(), 0.9)
+    for _ in range(3):
+        learn(tier, "aaaa", "one")
+    learn(tier, "aaaa", "two")
+    look = tier.look(Cursor("local", "aaaa", "", None))
+    assert look is not None and look.guess() in ("one", "two")
+    assert tier.num_texts("local") == 2 and tier.num_texts("another tenant") == 0
+
+
 def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
     file = tmp_path / "a" / "guesses"
     tier = SemanticTier(Letters(), 0.9, file)

@@ -97,6 +97,19 @@ def test_damage_that_comes_while_the_file_is_open_is_survived(tmp_path: Path) ->
     tier.close()
 
 
+def test_a_damaged_file_that_cannot_be_replaced_holds_nothing() -> None:
+    with TemporaryDirectory(dir="/tmp") as directory:
+        path = Path(directory) / "answers.sqlite"
+        path.write_bytes(b"no database " * 1000)
+        Path(directory).chmod(0o555)
+        with as_nobody():
+            tier = opened(path)
+            tier.put(list(entries(3).items()), [], 0.0)
+            assert tier.get(b"key 00000", 0.0) is None and tier.num_failures > 0
+            tier.close()
+        Path(directory).chmod(0o755)
+
+
 def test_a_value_changed_behind_our_back_is_not_found(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     put = filled(path, 3)
