@@ -36,6 +36,9 @@ def served() -> Schema:
 
 def complaints(old: Schema, new: Schema) -> Iterator[str]:
     """One sentence for each thing that worked by the old page and may not by the new."""
+    for name, scheme in old["components"].get("securitySchemes", {}).items():
+        if new["components"].get("securitySchemes", {}).get(name) != scheme:
+            yield f"a key cannot be sent as {name} any more"
     for path, methods in old["paths"].items():
         for method, operation in methods.items():
             where = f"{method.upper()} {path}"
@@ -128,6 +131,24 @@ def test_every_body_is_described_and_refers_to_nothing_outside_itself() -> None:
     for path, methods in served()["paths"].items():
         if "post" in methods and path not in ("/slots/{slot_id}", "/v1/completions/{completion_id}/cancel"):
             assert _body(methods["post"]) is not None, path
+
+
+def test_a_key_can_be_sent_in_each_of_its_headers_and_health_wants_none() -> None:
+    page = served()
+    schemes = page["components"]["securitySchemes"]
+    assert {scheme.get("name", scheme.get("scheme")) for scheme in schemes.values()} == {
+        "bearer",
+        "x-api-key",
+        "api-key",
+    }
+    assert [set(way) for way in page["security"]] == [set(), *({name} for name in schemes)]
+    keyless = {
+        path for path, methods in page["paths"].items() if methods.get("get", {}).get("security") == []
+    }
+    assert keyless == {"/health", "/v1/health"}
+    without = copy.deepcopy(page)
+    del without["components"]["securitySchemes"]["api-key"]
+    assert list(complaints(page, without)) == ["a key cannot be sent as api-key any more"]
 
 
 def changed(path: str, *keys: str, value: Any) -> tuple[Schema, Schema]:

@@ -85,8 +85,8 @@ def _send(url: str, request: dict[str, Any]) -> Reply:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made by the `openssl` command: `ca`, and `server` and `client` signed by it; `other-ca` and its `stranger`: each a
-    .pem and a .key.
+    """Made by the `openssl` command: `ca`, and `server` and `client` signed by it; `other-ca` and its `stranger`: each
+    a .pem and a .key.
     """
     folder = tmp_path_factory.mktemp("certificates")
 
