@@ -14,7 +14,7 @@ class WarmupOptions:
     pause_ms: float = 50.0
     """While anything else is computed, how long a document has to be quiet before it is computed ahead for."""
 
-    max_guesses: int = 4
+    max_guesses: int = 3
     """Most answers that are computed ahead at once."""
 
     def __post_init__(self) -> None:
