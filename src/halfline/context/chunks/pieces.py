@@ -24,6 +24,7 @@ _WITHIN_LINE = (
     re.compile(r"(?<=\w)(?=\W)"),
 )
 _MAX_CHARACTER_BYTES = 4
+_MOST_CHARACTERS = 8  # of a token, over as many as may be in a piece: code has 3 to 4
 _LINE_ENDS = re.compile(r"(?<=\n)(?=[^\n])")
 
 
@@ -122,6 +123,10 @@ class _Cutter:
         return Piece(start, stop, depth, self._count(self._text[start:stop]))
 
     def _whole(self, start: int, stop: int, depth: int) -> Piece | None:
-        """None: it has too many tokens."""
+        """None: it has too many tokens, or so many characters that it nearly always has: then nobody counts. Small
+        pieces of what would have fitted are put together again (chunking.py).
+        """
+        if stop - start > _MOST_CHARACTERS * self._max_tokens:
+            return None
         piece = self._piece(start, stop, depth)
         return piece if piece.num_tokens <= self._max_tokens else None
