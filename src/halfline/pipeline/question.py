@@ -1,6 +1,6 @@
 """When two requests ask the same."""
 
-import struct
+from array import array
 from collections.abc import Hashable
 from dataclasses import fields
 from hashlib import blake2b
@@ -59,5 +59,6 @@ def question_digest(request: CompletionRequest, prompt: Prompt, trims: Postproce
         request.num_choices,
         request.echo,
     )
-    ids = struct.pack(f"<q{len(prompt.token_ids)}i", len(prompt.token_ids), *prompt.token_ids)
-    return blake2b(ids + repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    digest = blake2b(array("i", prompt.token_ids), digest_size=32)
+    digest.update(repr((len(prompt.token_ids), *parts)).encode("utf-8", "surrogatepass"))
+    return digest.digest()
