@@ -64,8 +64,8 @@ class Settings(BaseSettings):
     """Memory for the KV cache, such as `512MiB`. Left out: a quarter of the available memory, at most 1 GiB."""
 
     kv_format: KvFormatName = "f16"
-    """How KV is kept: `f16`, or `int8` in about half the memory, a little less exact. With `int8` only whole blocks of
-    16 tokens are found again, and guessed tokens end with their block."""
+    """How KV is kept: `f16`, or `int8` in three fifths of the memory, a little less exact. With `int8` only whole
+    blocks of 16 tokens are found again, and guessed tokens end with their block."""
 
     kv_disk_bytes: ByteSize = ByteSize(0)
     """Disk for KV blocks that outlive a restart, such as `4GiB`, in `cache_dir`; 0 keeps none. They contain what was

@@ -269,8 +269,12 @@ struct StoredKv {
     }
     for (float& key : keys) key = static_cast<float>(static_cast<_Float16>(key));
     for (float& value : values) value = static_cast<float>(static_cast<_Float16>(value));
-    int8_keys = rounded_to_int8(keys, dim);
-    int8_values = rounded_to_int8(values, dim);
+    int8_keys = keys;
+    int8_values = values;
+    for (int block = 0; block < places / kSlots; ++block) {
+      for (int d = 0; d < dim; ++d) round_to_int8(int8_keys.data() + block * kSlots * dim + d, kSlots, dim);
+    }
+    for (int place = 0; place < places; ++place) round_to_int8(int8_values.data() + place * dim, dim, 1);
     for (int number = 0; number < num_blocks(places); ++number) {
       std::uint8_t* block = blocks.get() + table[static_cast<std::size_t>(number)] * kv_head_bytes(format, dim);
       const std::uint16_t* half = half_block(number, dim);
@@ -284,17 +288,13 @@ struct StoredKv {
   static int num_blocks(int places) { return (places + kSlots - 1) / kSlots; }
   std::uint16_t* half_block(int number, int dim) const { return halves.get() + number * half_values(dim); }
 
-  static std::vector<float> rounded_to_int8(const std::vector<float>& x, int dim) {
-    std::vector<float> rounded(x.size());
-    for (std::size_t first = 0; first < x.size(); first += static_cast<std::size_t>(dim)) {
-      float highest = 0;
-      for (int d = 0; d < dim; ++d) highest = std::max(highest, std::abs(x[first + static_cast<std::size_t>(d)]));
-      for (int d = 0; d < dim; ++d) {
-        const std::size_t at = first + static_cast<std::size_t>(d);
-        rounded[at] = highest > 0 ? std::nearbyint(x[at] * (127 / highest)) * highest / 127 : 0;
-      }
+  // `count` numbers at a distance of `stride` get one scale.
+  static void round_to_int8(float* x, int count, int stride) {
+    float highest = 0;
+    for (int i = 0; i < count; ++i) highest = std::max(highest, std::abs(x[i * stride]));
+    for (int i = 0; i < count && highest > 0; ++i) {
+      x[i * stride] = std::nearbyint(x[i * stride] * (127 / highest)) * highest / 127;
     }
-    return rounded;
   }
 };
 

@@ -30,7 +30,10 @@ class HalfKvReference(ReferenceExecutor):
 
 @pytest.mark.parametrize("head_dim", [64, 80, 96, 128, 256])
 def test_int8_kv_follows_its_specification(head_dim: int, isa: str) -> None:
-    """A number on the edge between two int8 values may fall either way: a few rows are a little off."""
+    """A number on the edge between two int8 values may fall either way: a few rows are a little off.
+
+    With scales of another kind, or KV not rounded at all, the mean would be ten times as far.
+    """
     checkpoint = random_checkpoint(
         head_dim=head_dim,
         num_heads=3,
@@ -42,6 +45,7 @@ def test_int8_kv_follows_its_specification(head_dim: int, isa: str) -> None:
     native = NativeExecutor(checkpoint, num_blocks=20, isa=isa, num_threads=2, kv_format=INT8)
     reference = Int8KvReference(checkpoint, 20)
     for mask in (CAUSAL, Mask(window=50, num_sinks=3), Mask(prefix=100)):
+        differences = []
         for first, stop in ((0, 130), (130, 197), (197, 198), (198, 200)):
             rows = np.arange(stop - first, dtype=np.int32)
             batch = Batch(
@@ -56,7 +60,8 @@ def test_int8_kv_follows_its_specification(head_dim: int, isa: str) -> None:
             actual, expected = native.run(batch), reference.run(batch)
             assert actual is not None and expected is not None
             assert relative_error(actual.logits, expected.logits) < 2e-2
-            assert np.abs(actual.logits - expected.logits).mean() < 1e-3 * np.abs(expected.logits).max()
+            differences.append(np.abs(actual.logits - expected.logits) / np.abs(expected.logits).max())
+        assert np.concatenate(differences).mean() < 5e-4
 
 
 class Int8Reference(HalfKvReference):

@@ -1,11 +1,11 @@
 """KV in int8, as a specification in float64: what is rounded, and who reads which.
 
-Of a block's fp16 numbers each place and head has one scale for K and one for V, its largest magnitude over 127, and
-every number becomes the nearest of the 255 multiples. A row reads the block of its own place, and what lies behind it
-(a prefix that sees itself both ways), in fp16 and every earlier block in int8.
+Of a block's fp16 numbers K has one scale per head and dimension, V one per head and place: the largest magnitude over
+127; every number becomes the nearest of the 255 multiples. A row reads the block of its own place, and what lies behind
+it (a prefix that sees itself both ways), in fp16 and every earlier block in int8.
 
-`rounded_per_channel` is the other way to scale K: one scale per dimension of a head over the 16 places of a block,
-since some dimensions of K are large in all places. It is nearer (docs/lab_log.md); the kernels do not have it.
+Some dimensions of K are large at all places. With one scale per place, which can be asked for here and is not what the
+kernels do, they would leave few steps for the others (docs/kv.md).
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Int8KvReference(ReferenceExecutor):
         self,
         checkpoint: Checkpoint,
         num_blocks: int,
-        rounded_keys: Callable[[Array], Array] = rounded_per_place,
+        rounded_keys: Callable[[Array], Array] = rounded_per_channel,
     ) -> None:
         super().__init__(checkpoint, num_blocks)
         self._rounded_keys = rounded_keys

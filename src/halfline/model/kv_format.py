@@ -1,9 +1,9 @@
 """How KV is kept in blocks, as far as those who only count blocks need to know.
 
-In `int8` format a block is filled in fp16 and quantised once it is full, one scale for K and one for V of each place
-and head. A row reads the block of its own place in fp16 and every earlier one in int8, however its sequence was cut
-into steps: so chunked equals whole and reused equals computed, bit by bit, as in `f16`. model/int8_kv.py is the
-specification.
+In `int8` format a block is filled in fp16 and quantised once it is full. For each head K has one scale per dimension
+and V one per place. A row reads the block of its own place in fp16 and every earlier one in int8, however its sequence
+was cut into steps: so chunked equals whole and reused equals computed, bit by bit, as in `f16`. model/int8_kv.py is
+the specification.
 
 A block that is not full yet takes the room of two: its fp16 V lie in the table's next block, which holds nothing yet.
 
@@ -24,7 +24,7 @@ KvFormatName = Literal["f16", "int8"]
 @dataclass(frozen=True, slots=True)
 class KvFormat:
     """`num_open_blocks`: how many a block takes until it is full. `value_bytes`, `scale_bytes`: of one number, and of
-    the scale of one place and head."""
+    one scale."""
 
     name: KvFormatName
     num_open_blocks: int
@@ -50,7 +50,8 @@ class KvFormat:
 
     def head_bytes(self, head_dim: int) -> int:
         """Of one block and KV head in one layer."""
-        return 2 * BLOCK_TOKENS * (head_dim * self.value_bytes + self.scale_bytes)
+        num_scales = head_dim + BLOCK_TOKENS  # of K and of V
+        return 2 * BLOCK_TOKENS * head_dim * self.value_bytes + num_scales * self.scale_bytes
 
 
 F16 = KvFormat("f16", num_open_blocks=1, value_bytes=2, scale_bytes=0)

@@ -23,7 +23,7 @@ from halfline.sampling.sampler import Sampler
 
 SCOPE = b"s" * 32
 VOCAB = 258
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 BLOCK = 16
 PROMPT = [place % 251 for place in range(200)]
 

@@ -29,9 +29,9 @@ def test_what_may_turn_out_wrong_never_fills_a_block_of_int8() -> None:
     assert INT8.num_revocable(15) == 0
 
 
-def test_int8_is_a_little_more_than_half_of_f16() -> None:
+def test_int8_is_58_percent_of_f16() -> None:
     assert F16.head_bytes(64) == 4096
-    assert INT8.head_bytes(64) == 2176
+    assert INT8.head_bytes(64) == 2368
 
 
 def test_formats_have_names() -> None:

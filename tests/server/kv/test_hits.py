@@ -65,7 +65,8 @@ class Model:
 
     def __init__(self, path: Path, kv_format: KvFormat) -> None:
         with closing(open_checkpoint(path)) as checkpoint:
-            self.executor = NativeExecutor(checkpoint, num_blocks=512, kv_format=kv_format)
+            # One thread: what is compared does not depend on it, and on a busy machine two wait for each other.
+            self.executor = NativeExecutor(checkpoint, num_blocks=512, num_threads=1, kv_format=kv_format)
             self.tokenizer = Tokenizer(checkpoint.vocab)
         sources = sorted(Path(halfline.__file__).parent.rglob("*.py"))
         text = "".join(path.read_text(encoding="utf-8") for path in sources)

@@ -60,13 +60,13 @@ constexpr int kSlots = 16;   // places per block, BLOCK_TOKENS in Python
 
 // How a block keeps the K and V of one head:
 //   f16    K transposed [head_dim][16 places] | V [16 places][head_dim]
-//   int8   the same in int8, then one scale per place, as floats: of K [16] | of V [16]
+//   int8   the same in int8, then scales as floats: one per dimension of K [head_dim] | one per place of V [16]
 enum class KvFormat { f16, int8 };
 
 constexpr std::int64_t half_values(int head_dim) { return std::int64_t{2} * kSlots * head_dim; }
 
 constexpr std::int64_t kv_head_bytes(KvFormat format, int head_dim) {
-  return format == KvFormat::f16 ? 2 * half_values(head_dim) : half_values(head_dim) + 2 * kSlots * 4;
+  return format == KvFormat::f16 ? 2 * half_values(head_dim) : half_values(head_dim) + (head_dim + kSlots) * 4;
 }
 
 // Where a block's fp16 places lie, of every layer and head; layout as in KvFormat::f16, strides in values.

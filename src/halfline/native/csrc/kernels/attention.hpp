@@ -174,28 +174,32 @@ inline Chunk<Int8Kv> int8_chunk(const AttentionTile& tile, const SeenBlocks& see
   for (int b = 0; b < seen.count; ++b) {
     chunk.keys[b] = seen.stored(tile, b);
     chunk.values[b] = chunk.keys[b] + tile.head_dim * kSlots;
-    chunk.scales[b] = reinterpret_cast<const float*>(chunk.values[b] + tile.head_dim * kSlots);
+    chunk.key_scales[b] = reinterpret_cast<const float*>(chunk.values[b] + tile.head_dim * kSlots);
+    chunk.value_scales[b] = chunk.key_scales[b] + tile.head_dim;
   }
   return chunk;
 }
 
-// As floats, which are the same numbers. A block without scales has ones, which change nothing.
+// As floats, which are the same numbers. V without scales gets ones, which change nothing.
 template <bool Scaled>
 inline Chunk<FloatKv<Scaled>> unpacked_chunk(const AttentionTile& tile, const SeenBlocks& seen, float* unpacked) {
-  static constexpr float ones[2 * kSlots] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                             1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  static constexpr float ones[kSlots] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   const int values = tile.head_dim * kSlots;
   auto chunk = chunk_of<FloatKv<Scaled>>(seen);
   for (int b = 0; b < seen.count; ++b) {
     float* keys = unpacked + std::int64_t{b} * 2 * values;
     chunk.keys[b] = keys;
     chunk.values[b] = keys + values;
-    chunk.scales[b] = ones;
+    chunk.value_scales[b] = ones;
     const std::uint8_t* stored = seen.stored(tile, b);
     const HalfBlocks& halves = tile.half_blocks;
     if (Scaled && seen.number[b] < halves.first) {
-      for (int i = 0; i < 2 * values; i += 16) Vec::load_i8(stored + i).store(keys + i);
-      chunk.scales[b] = reinterpret_cast<const float*>(stored + 2 * values);
+      const auto* scales = reinterpret_cast<const float*>(stored + 2 * values);
+      for (int d = 0; d < tile.head_dim; ++d) {
+        (Vec::load_i8(stored + d * kSlots) * Vec::set(scales[d])).store(keys + d * kSlots);
+      }
+      for (int i = values; i < 2 * values; i += 16) Vec::load_i8(stored + i).store(keys + i);
+      chunk.value_scales[b] = scales + tile.head_dim;
       continue;
     }
     const auto* half_keys = reinterpret_cast<const std::uint16_t*>(stored);

@@ -1,7 +1,7 @@
 // One chunk of KV and the query vectors that read it: scores, weights, weighted values.
 //
 // The order of operations of one query vector, which those beside it do not change:
-//     score[place] = one fused multiply-add per dimension, in order; times the place's scale of K, if it has one
+//     score[place] = one fused multiply-add per dimension, in order, of K, times the dimension's scale if it has one
 //     highest = max(visible scores);  weight = e^(score - highest), 0 where the mask hides
 //     total = sum of weights: four vectors in order, then the fixed tree
 //     part = one fused multiply-add per place, in order, of the weight, times the place's scale of V, and V
@@ -22,18 +22,19 @@ constexpr float kUnseen = -1e30f;   // below every score, and finite: kUnseen - 
 // How a chunk's blocks are read.
 struct HalfKv {
   using Element = std::uint16_t;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaledKeys = false, kScaledValues = false;
   static Vec load(const std::uint16_t* p) { return Vec::load_half(p); }
 };
 struct Int8Kv {
   using Element = std::uint8_t;
-  static constexpr bool kScaled = true;
+  static constexpr bool kScaledKeys = true, kScaledValues = true;
   static Vec load(const std::uint8_t* p) { return Vec::load_i8(p); }
 };
-template <bool Scaled>
+// Unpacked, K with its scale.
+template <bool ScaledValues>
 struct FloatKv {
   using Element = float;
-  static constexpr bool kScaled = Scaled;
+  static constexpr bool kScaledKeys = false, kScaledValues = ScaledValues;
   static Vec load(const float* p) { return Vec::load(p); }
 };
 
@@ -45,7 +46,8 @@ struct Chunk {
   int places[kChunkBlocks];                           // places that hold something of value
   const typename Kv::Element* keys[kChunkBlocks];     // [head_dim][16]
   const typename Kv::Element* values[kChunkBlocks];   // [16][head_dim]
-  const float* scales[kChunkBlocks];                  // of K [16] | of V [16], if scaled
+  const float* key_scales[kChunkBlocks];              // [head_dim], if scaled
+  const float* value_scales[kChunkBlocks];            // [16], if scaled
 };
 
 // queries: [head_dim][Queries]; scores: [Queries][kChunkPlaces]
@@ -58,7 +60,10 @@ inline void score_tile(const Chunk<Kv>& chunk, int first, const float* queries, 
   for (int d = 0; d < head_dim; ++d) {
     Vec keys[Blocks];
 #pragma GCC unroll 4
-    for (int b = 0; b < Blocks; ++b) keys[b] = Kv::load(chunk.keys[first + b] + d * kSlots);
+    for (int b = 0; b < Blocks; ++b) {
+      keys[b] = Kv::load(chunk.keys[first + b] + d * kSlots);
+      if constexpr (Kv::kScaledKeys) keys[b] = keys[b] * Vec::set(chunk.key_scales[first + b][d]);
+    }
 #pragma GCC unroll 12
     for (int t = 0; t < Queries; ++t) {
       const Vec query = Vec::set(queries[d * Queries + t]);
@@ -88,12 +93,7 @@ inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_d
 // Turns scores into what V is to be multiplied by, in place.
 template <class Kv>
 inline void weigh(const Chunk<Kv>& chunk, const std::uint16_t* visible, float* scores, float& highest, float& total) {
-  // Not in score_tile, where g++ 12 lost the product of the portable path (its -ftree-sra).
-  const auto score = [&](int b) {
-    const Vec product = Vec::load(scores + chunk.position[b] * kSlots);
-    if constexpr (Kv::kScaled) return product * Vec::load(chunk.scales[b]);
-    return product;
-  };
+  const auto score = [&](int b) { return Vec::load(scores + chunk.position[b] * kSlots); };
   Vec top = Vec::set(kUnseen);
   for (int b = 0; b < chunk.count; ++b) {
     top = max(top, select(visible[chunk.position[b]], score(b), Vec::set(kUnseen)));
@@ -104,7 +104,7 @@ inline void weigh(const Chunk<Kv>& chunk, const std::uint16_t* visible, float* s
     const int at = chunk.position[b];
     Vec weight = select(visible[at], exp_of(score(b) - Vec::set(highest)), Vec::zero());
     sums = sums + weight;
-    if constexpr (Kv::kScaled) weight = weight * Vec::load(chunk.scales[b] + kSlots);
+    if constexpr (Kv::kScaledValues) weight = weight * Vec::load(chunk.value_scales[b]);
     weight.store(scores + at * kSlots);
   }
   total = sum(sums);

@@ -27,31 +27,25 @@ inline void store_int8(Vec x, std::uint8_t* bytes) {
   nearest(min(max(x, Vec::set(-127.0f)), Vec::set(127.0f))).store_i8(reinterpret_cast<std::int8_t*>(bytes));
 }
 
-// One scale per place: highest magnitude / 127. A lane of K's vectors is a place.
+// `count` vectors at a distance of 16 values, with one scale for all: highest magnitude / 127.
+inline float quantise_together(const std::uint16_t* halves, int count, std::uint8_t* bytes) {
+  Vec tallest = Vec::zero();
+  for (int i = 0; i < count; ++i) tallest = max(abs(Vec::load_half(halves + 16 * i)), tallest);
+  const float highest = largest(tallest);
+  const Vec factor = Vec::set(int8_factor(highest));
+  for (int i = 0; i < count; ++i) store_int8(Vec::load_half(halves + 16 * i) * factor, bytes + 16 * i);
+  return highest * (1.0f / 127.0f);
+}
+
+// K has one scale per dimension, over all places, since some dimensions are large at every place; V one per place.
 inline void quantise_block_kv(const std::uint16_t* keys, const std::uint16_t* values, int head_dim,
                               std::uint8_t* block) {
   std::uint8_t* value_bytes = block + kSlots * head_dim;
-  auto* scales = reinterpret_cast<float*>(block + 2 * kSlots * head_dim);
-  Vec highest = Vec::zero();
-  for (int d = 0; d < head_dim; ++d) highest = max(abs(Vec::load_half(keys + d * kSlots)), highest);
-  (highest * Vec::set(1.0f / 127.0f)).store(scales);
-  float factors[kSlots];
-  highest.store(factors);
-  for (float& factor : factors) factor = int8_factor(factor);
-  const Vec factor = Vec::load(factors);
-  for (int d = 0; d < head_dim; ++d) {
-    store_int8(Vec::load_half(keys + d * kSlots) * factor, block + d * kSlots);
-  }
+  auto* scales = reinterpret_cast<float*>(value_bytes + kSlots * head_dim);
+  for (int d = 0; d < head_dim; ++d) scales[d] = quantise_together(keys + d * kSlots, 1, block + d * kSlots);
   for (int slot = 0; slot < kSlots; ++slot) {
-    const std::uint16_t* value = values + slot * head_dim;
-    Vec tallest = Vec::zero();
-    for (int d = 0; d < head_dim; d += 16) tallest = max(abs(Vec::load_half(value + d)), tallest);
-    const float amax = largest(tallest);
-    scales[kSlots + slot] = amax * (1.0f / 127.0f);
-    const Vec inverse = Vec::set(int8_factor(amax));
-    for (int d = 0; d < head_dim; d += 16) {
-      store_int8(Vec::load_half(value + d) * inverse, value_bytes + slot * head_dim + d);
-    }
+    const std::int64_t row = std::int64_t{slot} * head_dim;
+    scales[head_dim + slot] = quantise_together(values + row, head_dim / 16, value_bytes + row);
   }
 }
 
