@@ -12,7 +12,7 @@ from pathlib import Path
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.sequence import Outcome, Work
-from halfline.request import SamplingParams
+from halfline.request import Priority, SamplingParams
 from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Sampler
 
@@ -52,7 +52,7 @@ def measure_reuse(engine: EngineHandle, vocab_size: int, lengths: Sequence[int],
             prompt = [generator.randrange(vocab_size) for _ in range(result.num_tokens)]
             typed = [*prompt[:-3], *(generator.randrange(vocab_size) for _ in range(3))]
             for times, asked in ((result.cold, prompt), (result.typed, typed), (result.known, prompt)):
-                (outcome,) = asyncio.run(_complete(engine, [asked], 1))
+                (outcome,) = asyncio.run(complete(engine, [asked], 1))
                 times.append(outcome.stats.queue_ms + outcome.stats.prefill_ms)
     return results
 
@@ -78,7 +78,7 @@ def measure_crowd(
 async def _crowd(engine: EngineHandle, prompts: list[list[int]], new_tokens: int) -> Crowd:
     loop = asyncio.get_running_loop()
     before, started, rss = engine.stats(), loop.time(), _resident_bytes()
-    running = asyncio.create_task(_complete(engine, prompts, new_tokens))
+    running = asyncio.create_task(complete(engine, prompts, new_tokens))
     peak_held = 0
     while not running.done():
         peak_held = max(peak_held, engine.stats().num_held_blocks)
@@ -96,7 +96,13 @@ async def _crowd(engine: EngineHandle, prompts: list[list[int]], new_tokens: int
     )
 
 
-async def _complete(engine: EngineHandle, prompts: list[list[int]], new_tokens: int) -> list[Outcome]:
+async def complete(
+    engine: EngineHandle,
+    prompts: Sequence[Sequence[int]],
+    new_tokens: int,
+    last_class: Priority = "interactive",
+) -> list[Outcome]:
+    """All of them at once: keystrokes, but for the last, which may be of another class."""
     works = [
         Work(
             prompt_ids=tuple(prompt),
@@ -105,8 +111,9 @@ async def _complete(engine: EngineHandle, prompts: list[list[int]], new_tokens: 
             reader=Reader(_NoText()),
             stop_token_ids=frozenset(),
             namespace="bench",
+            priority=last_class if number == len(prompts) else "interactive",
         )
-        for prompt in prompts
+        for number, prompt in enumerate(prompts, 1)
     ]
     generation = engine.submit(works)
     async for _ in generation:

@@ -12,6 +12,7 @@ from halfline.bench.allocation import Blocks, Doubling, Request, Waste, replay
 from halfline.bench.kv_accounts import NUM_TOKENS, HitPath, measure_hit_path
 from halfline.bench.kv_engine import Crowd, Reuse, measure_crowd, measure_reuse
 from halfline.bench.kv_slabs import CLASSES, Slabs
+from halfline.bench.kv_steps import Turns, WaitingSteps, measure_formats, measure_shared, measure_waiting
 from halfline.bench.kv_tiers import Tiers, measure_tiers
 from halfline.bench.ratios import spread_of
 from halfline.bench.trace_requests import trace_requests
@@ -19,6 +20,7 @@ from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
 from halfline.model.executor import BLOCK_TOKENS, Executor
+from halfline.model.kv_format import INT8
 from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
 from halfline.pipeline.options import PipelineOptions
@@ -29,6 +31,10 @@ _CROWD = 256
 _REAL_CROWD = 32
 _REUSE_LENGTHS = (128, 512, 1536)
 _TIER_BLOCKS = 64
+_PLACES = (512, 2048, 4096)
+_SHARERS, _SHARED_PLACES = 8, 768
+_WAITING_TOKENS = 800
+_TURNS = 4  # of each pair in a round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,9 @@ class KvResult:
     waste: dict[str, Waste]
     tiers: Tiers
     crowds: dict[str, Crowd]
+    formats: dict[int, Turns]
+    shared: Turns
+    waiting: WaitingSteps
 
 
 def run_kv(model: Path, trace: Path, num_threads: int, rounds: int) -> KvResult:
@@ -58,8 +67,20 @@ def run_kv(model: Path, trace: Path, num_threads: int, rounds: int) -> KvResult:
             )
         )
         executor = NativeExecutor(checkpoint, num_blocks=512, num_threads=num_threads)
+        places = min(max(_PLACES), executor.spec.max_context - BLOCK_TOKENS)
+        rounded = NativeExecutor(
+            checkpoint,
+            num_blocks=INT8.num_blocks(places + BLOCK_TOKENS),
+            num_threads=num_threads,
+            kv_format=INT8,
+        )
     vocab = executor.spec.vocab_size
     stub = HashExecutor(1024)
+    formats = measure_formats(
+        executor, rounded, [each for each in _PLACES if each <= places], _TURNS * rounds
+    )
+    shared = measure_shared(executor, _SHARERS, _SHARED_PLACES, _TURNS * rounds)
+    waiting = measure_waiting(executor, _WAITING_TOKENS)
     tiers = measure_tiers(executor, _TIER_BLOCKS)
     with _engine(executor) as engine:
         reuse = measure_reuse(engine, vocab, _REUSE_LENGTHS, rounds)
@@ -75,6 +96,9 @@ def run_kv(model: Path, trace: Path, num_threads: int, rounds: int) -> KvResult:
         waste=waste,
         tiers=tiers,
         crowds={"real model": real, "accounts alone": many},
+        formats=formats,
+        shared=shared,
+        waiting=waiting,
     )
 
 
@@ -97,6 +121,11 @@ def summary(result: KvResult) -> dict[str, object]:
         "waste_inside": {name: waste.inside for name, waste in result.waste.items()},
         "disk_read_bytes_per_s": result.tiers.disk_read,
         "packed_share": result.tiers.packed_share,
+        "int8_to_f16_decode": {
+            place: asdict(spread_of(turns.ratios)) for place, turns in result.formats.items()
+        },
+        "shared_to_apart_decode": asdict(spread_of(result.shared.ratios)),
+        "step_ms_while_somebody_waits": asdict(_Percentiles.of(result.waiting.ms)),
         "crowd_finished": {name: crowd.num_finished for name, crowd in result.crowds.items()},
     }
 
@@ -115,6 +144,21 @@ def tables(result: KvResult) -> Iterator[Table]:
     yield _waste_table(result.waste)
     yield _tier_table(result.tiers)
     yield _crowd_table(result.crowds)
+    yield _turns_table(result)
+    yield _waiting_table(result.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class _Percentiles:
+    p50: float
+    p95: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "_Percentiles":
+        """Of at least one value."""
+        ordered = sorted(values)
+        return cls(ordered[len(ordered) // 2], ordered[len(ordered) * 95 // 100], ordered[-1])
 
 
 def _hit_table(path: HitPath) -> Table:
@@ -203,6 +247,47 @@ def _crowd_table(crowds: dict[str, Crowd]) -> Table:
             f"{crowd.seconds:.1f}",
             f"{crowd.grown_bytes / 2**20:.0f}",
         )
+    return table
+
+
+def _turns_table(result: KvResult) -> Table:
+    table = Table(
+        "decode step",
+        "one ms",
+        "other ms",
+        "other ÷ one",
+        "least to most",
+        title="KV read two ways, in turns",
+    )
+    pairs = {f"f16, int8 · behind {place}": turns for place, turns in result.formats.items()}
+    pairs[f"apart, shared · {_SHARERS} behind {_SHARED_PLACES}"] = result.shared
+    for name, turns in pairs.items():
+        ratios = spread_of(turns.ratios)
+        medians = [spread_of(times).median for times in (turns.one, turns.other)]
+        table.add_row(
+            name,
+            *(f"{median:.2f}" for median in medians),
+            f"{ratios.median:.2f}",
+            f"{ratios.low:.2f} to {ratios.high:.2f}",
+        )
+    return table
+
+
+def _waiting_table(waiting: WaitingSteps) -> Table:
+    table = Table(
+        "steps",
+        "rows, mean",
+        "p50 ms",
+        "p95 ms",
+        "most ms",
+        title="a step while somebody waits: 30 ms at most",
+    )
+    found = _Percentiles.of(waiting.ms)
+    table.add_row(
+        str(len(waiting.ms)),
+        f"{sum(waiting.num_rows) / len(waiting.num_rows):.0f}",
+        *(f"{each:.1f}" for each in (found.p50, found.p95, found.most)),
+    )
     return table
 
 

@@ -7,9 +7,11 @@ from halfline.bench.kv_accounts import measure_hit_path
 from halfline.bench.kv_engine import measure_crowd, measure_reuse
 from halfline.bench.kv_run import measure_waste
 from halfline.bench.kv_slabs import Slabs
+from halfline.bench.kv_steps import measure_formats, measure_shared, measure_waiting
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
+from halfline.model.kv_format import INT8
 
 
 def test_a_sequence_moves_to_the_next_slab_when_it_outgrows_its_own() -> None:
@@ -62,3 +64,18 @@ def test_reuse_and_crowd_run_on_any_executor() -> None:
     assert crowd.num_finished == 20
     assert 0 < crowd.peak_held_blocks <= crowd.num_blocks == 400
     engine.close(0.0)
+
+
+def test_formats_and_shared_beginnings_take_turns_on_any_executor() -> None:
+    both = HashExecutor(10), HashExecutor(10, kv_format=INT8)
+    turns = measure_formats(*both, places=[32, 64], rounds=3)
+    assert list(turns) == [32, 64]
+    assert all(len(each.one) == len(each.other) == len(each.ratios) == 3 for each in turns.values())
+    assert len(measure_shared(HashExecutor(12), 3, 32, 2).ratios) == 2
+
+
+def test_while_somebody_waits_only_steps_with_prompts_count_and_not_the_first() -> None:
+    waiting = measure_waiting(HashExecutor(300), 1000)
+    assert len(waiting.ms) == len(waiting.num_rows) > 0
+    assert min(waiting.num_rows) > 4
+    assert sum(waiting.num_rows) < 4000, "the first steps were left out"

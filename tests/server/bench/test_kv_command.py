@@ -19,6 +19,8 @@ def test_one_run_prints_tables_keeps_the_raw_numbers_and_ends_with_json(
     assert summary["reuse_gain"]["1536"] > 5, "three of 1536 tokens were computed"
     assert summary["crowd_finished"] == {"real model": 32, "accounts alone": 256}
     assert "slabs of" in result.stdout
+    assert list(summary["int8_to_f16_decode"]) == ["512", "2048", "4096"]
+    assert summary["step_ms_while_somebody_waits"]["p50"] > 0
 
     (path,) = tmp_path.glob("kv-*.json")
     kept = json.loads(path.read_text())
