@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from halfline.model.checkpoint import Checkpoint
-from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Mask
+from halfline.model.executor import CAUSAL, Batch, Mask
+from halfline.model.int8_kv import Int8KvReference
+from halfline.model.kv_format import F16, KvFormat
 from halfline.model.random_model import random_checkpoint
 from halfline.model.reference import ReferenceExecutor, rotate
-from halfline.native.executor import NativeExecutor
+from halfline.native.executor import NativeExecutor, available_isas
 
 TOLERANCE = 2e-3  # KV in float16
 
@@ -48,8 +50,8 @@ def test_up_to_64_sequences_at_once_follow_the_reference(head_dim: int, isa: str
         assert_near(actual.hidden, expected.hidden)
 
 
-def test_a_row_at_the_end_of_32k_places_follows_the_reference(
-    isa: str, one_sequence: Callable[..., Batch]
+def test_a_row_at_the_end_of_32k_places_follows_the_reference_on_every_path_and_for_every_cutting(
+    kv_format: KvFormat, one_sequence: Callable[..., Batch]
 ) -> None:
     places = 32_768
     checkpoint = random_checkpoint(
@@ -62,26 +64,39 @@ def test_a_row_at_the_end_of_32k_places_follows_the_reference(
         max_context=places,
     )
     token_ids = np.random.default_rng(0).integers(0, 258, places).astype(np.int32)
-    native = NativeExecutor(checkpoint, num_blocks=places // BLOCK_TOKENS, isa=isa, num_threads=2)
-    # The KV of a single layer depends on its own token alone, so a narrow window writes the same, sooner.
-    for first in range(0, places - 1, 1024):
-        last = min(first + 1024, places - 1)
-        native.run(one_sequence(token_ids[first:last], first, Mask(window=1)))
-    batch = one_sequence(token_ids[-1:], places - 1)
-    actual, expected = native.run(batch), filled_reference(checkpoint, token_ids).run(batch)
-    assert actual is not None and expected is not None
-    assert_near(actual.logits, expected.logits)
+    last_row = one_sequence(token_ids[-1:], places - 1, kv_format=kv_format)
+    found = []
+    for number, isa in enumerate(available_isas()):
+        native = NativeExecutor(
+            checkpoint, num_blocks=kv_format.num_blocks(places), isa=isa, num_threads=2, kv_format=kv_format
+        )
+        rows = 1024 - 5 * number
+        # The KV of a single layer depends on its own token alone, so a narrow window writes the same, sooner.
+        for first in range(0, places - 1, rows):
+            last = min(first + rows, places - 1)
+            native.run(one_sequence(token_ids[first:last], first, Mask(window=1), kv_format=kv_format))
+        outputs = native.run(last_row)
+        assert outputs is not None
+        found.append(outputs.logits)
+    for logits in found[1:]:
+        np.testing.assert_array_equal(logits, found[0])
+    expected = filled_reference(checkpoint, token_ids, kv_format).run(last_row)
+    assert expected is not None
+    assert_near(found[0], expected.logits)
 
 
-def filled_reference(checkpoint: Checkpoint, token_ids: np.ndarray) -> ReferenceExecutor:
+def filled_reference(checkpoint: Checkpoint, token_ids: np.ndarray, kv_format: KvFormat) -> ReferenceExecutor:
     """With the KV of all tokens written, without anybody's attention computed."""
     places = len(token_ids)
-    reference = ReferenceExecutor(checkpoint, places // BLOCK_TOKENS)
+    make = ReferenceExecutor if kv_format is F16 else Int8KvReference
+    reference = make(checkpoint, kv_format.num_blocks(places))
     x = reference._norm("layers.0.attn_norm", reference._weight("embed.weight")[token_ids].astype(np.float64))
     heads = (places, checkpoint.spec.num_kv_heads, checkpoint.spec.head_dim)
     keys = rotate(
         reference._linear("layers.0.k", x).reshape(heads), np.arange(places), reference._frequencies
     )
-    reference._keys[0] = keys.reshape(reference._keys[0].shape)
-    reference._values[0] = reference._linear("layers.0.v", x).reshape(reference._values[0].shape)
+    values = reference._linear("layers.0.v", x)
+    for arena, written in ((reference._keys[0], keys), (reference._values[0], values)):
+        blocks = written.reshape(-1, *arena.shape[1:])
+        arena[: len(blocks)] = blocks
     return reference

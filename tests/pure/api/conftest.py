@@ -31,6 +31,7 @@ from halfline.request import (
     Tier,
     TokenLogprob,
 )
+from halfline.telemetry.latencies import Latencies
 from halfline.text.token_bytes import byte_alphabet
 from halfline.text.tokenizer import Tokenizer
 from halfline.text.vocab import VocabSpec
@@ -222,6 +223,9 @@ def on_stage() -> Callable[..., object]:
                     num_running=1,
                     num_held_blocks=2,
                     num_cached_blocks=3,
+                    total_evicted_tails=5,
+                    total_evicted_blocks=6,
+                    cancels=Latencies().observed(0.004),
                     total_drafted_tokens={"own": 7},
                     total_accepted_tokens={"own": 4},
                 ),

@@ -100,6 +100,26 @@ def test_eight_long_generations_that_are_dropped_stop_costing_and_the_next_reque
     asyncio.run(main())
 
 
+def test_eight_typists_who_each_wait_for_their_answer_are_answered_equally_often(server) -> None:
+    """In the same time, so that what a keystroke takes is the same for all; counted, not clocked."""
+    num_answers = dict.fromkeys(range(8), 0)
+
+    async def type_away(client: httpx.AsyncClient, typist: int) -> None:
+        text = f"# {typist}\n{LONG[:400]}"
+        while sum(num_answers.values()) < 96:
+            text += "ab_"[num_answers[typist] % 3]
+            reply = await post(client, prompt=text, max_tokens=6, ignore_eos=True, user=f"typist {typist}")
+            reply.raise_for_status()
+            num_answers[typist] += 1
+
+    async def main() -> None:
+        async with connected(server) as client:
+            await asyncio.gather(*(type_away(client, typist) for typist in num_answers))
+
+    asyncio.run(main())
+    assert max(num_answers.values()) <= 2 * min(num_answers.values()), num_answers
+
+
 @pytest.fixture(scope="module")
 def narrow(start_server: Callable[..., Any]) -> Any:
     """A server that runs one sequence at a time and lets two wait."""

@@ -1,7 +1,6 @@
 """The embedded model says the same with drafts and without, token by token, score by score, draw by draw."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from halfline.engine.speculation.speculation import Speculation
 from halfline.engine.stats import EngineStats
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.prefix_index import PrefixIndex
+from halfline.model.kv_format import F16, INT8, KvFormat
 from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
 from halfline.quality.texts import default_texts
@@ -44,7 +44,7 @@ class Machine:
     ) -> tuple[list[list[Scored]], EngineStats]:
         """What follows each prompt. Time is made up, so that what is drafted does not depend on the machine."""
         options = EngineOptions(step_tokens=128, max_num_seqs=8)
-        scheduler = Scheduler(self.pool, self.index, options, drafter)
+        scheduler = Scheduler(self.pool, self.index, options, drafter, self.executor.kv_format)
         runner = Runner(self.executor)
         for number, (prompt, params) in enumerate(asked):
             scheduler.add(number, self._work(prompt, params), 0.0)
@@ -71,16 +71,20 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(embedded_model: Path) -> Iterator[Machine]:
-    checkpoint = open_checkpoint(embedded_model)
+def machine(embedded_model: Path) -> Machine:
+    return machine_with(embedded_model, F16)
+
+
+def machine_with(model: Path, kv_format: KvFormat) -> Machine:
+    checkpoint = open_checkpoint(model)
     tokenizer = Tokenizer(checkpoint.vocab)
-    executor = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS)
+    executor = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, kv_format=kv_format)
     checkpoint.close()
     texts = [tokenizer.encode(path.read_text("utf-8")) for path in default_texts()]
     per_text = -(-NUM_PROMPTS // len(texts))
     # As while typing, each prompt is the one before and a few tokens more.
     prompts = tuple(tuple(text[: 40 + 7 * step]) for text in texts for step in range(per_text))
-    yield Machine(executor, tokenizer, BlockPool(NUM_BLOCKS), PrefixIndex(), prompts)
+    return Machine(executor, tokenizer, BlockPool(NUM_BLOCKS), PrefixIndex(), prompts)
 
 
 def test_greedy_tokens_are_identical_on_two_hundred_prompts(machine: Machine) -> None:
@@ -101,6 +105,15 @@ def test_drawn_tokens_and_their_logprobs_are_identical_for_the_same_seeds(machin
         (prompt, SamplingParams(temperature=0.4, top_p=0.95, repetition_penalty=1.1, seed=seed, logprobs=2))
         for seed, prompt in enumerate(machine.prompts[::6])
     ]
+    plain, _ = machine.run(asked, None)
+    drafted, stats = machine.run(asked, Speculation(16))
+    assert drafted == plain
+    assert sum(stats.total_accepted_tokens.values()) > 0, "a guess was followed"
+
+
+def test_with_kv_in_int8_drafts_change_nothing_either(embedded_model: Path) -> None:
+    machine = machine_with(embedded_model, INT8)
+    asked = [(prompt, SamplingParams()) for prompt in machine.prompts[::6]]
     plain, _ = machine.run(asked, None)
     drafted, stats = machine.run(asked, Speculation(16))
     assert drafted == plain
