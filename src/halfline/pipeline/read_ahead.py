@@ -16,6 +16,9 @@ from halfline.request import CompletionRequest, Identity, Priority
 
 _MAX_CURSORS = 256
 
+_MOST_BESIDE = 32
+"""Tokens read beside one keystroke: twice what is due at each, so that what was missed is made up for."""
+
 
 class ReadAhead:
     """Remembers of each cursor what is due. Lives on the event loop."""
@@ -38,11 +41,12 @@ class ReadAhead:
     ) -> None:
         """What is due, as idle work. Ends early, and quietly, when there is no room for it."""
         due = self._due.get(cursor)
-        if due is None or due.is_read:
+        if due is None or due.look() >= len(due.token_ids):
             return
-        generation = due.reading = self._submit(request, due.token_ids, "idle")
+        generation = self._submit(request, due.token_ids, "idle")
         if generation is None:
             return
+        due.reading = _Reading(len(due.token_ids), generation)
         carry(generation)
         try:
             async for _ in generation:
@@ -53,8 +57,10 @@ class ReadAhead:
     def keep_up(self, cursor: Identity, request: CompletionRequest) -> None:
         """Have what was due before the latest keystroke be read at last; nobody ends that, and nobody waits for it."""
         due = self._due.get(cursor)
-        if due is not None and due.overdue and (due.catching_up is None or due.catching_up.ended):
-            due.catching_up = self._submit(request, due.overdue, "batch")
+        token_ids = () if due is None else due.overdue()
+        if due is not None and token_ids:
+            generation = self._submit(request, token_ids, "batch")
+            due.catching_up = None if generation is None else _Reading(len(token_ids), generation)
 
     def _submit(
         self, request: CompletionRequest, token_ids: Sequence[int], priority: Priority
@@ -65,19 +71,43 @@ class ReadAhead:
             return None
 
 
-@dataclass(slots=True)
-class _Due:
-    """`overdue`: what of it was due at the keystroke before, and was not read. Each is read by a generation."""
-
-    token_ids: Sequence[int]
-    reading: Generation | None = None
-    overdue: Sequence[int] = ()
-    catching_up: Generation | None = None
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    num_tokens: int
+    generation: Generation
 
     @property
-    def is_read(self) -> bool:
-        outcome = None if self.reading is None else self.reading.outcomes.get(0)
+    def done(self) -> bool:
+        outcome = self.generation.outcomes.get(0)
         return outcome is not None and outcome.finish_reason == "length"
 
+
+@dataclass(slots=True)
+class _Due:
+    """`num_overdue` of the tokens were due at the keystroke before, and at least `num_read` have been read."""
+
+    token_ids: Sequence[int]
+    num_overdue: int = 0
+    num_read: int = 0
+    reading: _Reading | None = None
+    catching_up: _Reading | None = None
+
     def followed_by(self, token_ids: Sequence[int]) -> "_Due":
-        return _Due(token_ids, None, () if self.is_read else self.token_ids, self.catching_up)
+        num_due = len(self.token_ids)
+        if tuple(token_ids[:num_due]) != tuple(self.token_ids):
+            return _Due(token_ids)  # another plan
+        return _Due(token_ids, num_due, self.look(), None, self.catching_up)
+
+    def look(self) -> int:
+        """How many have been read by now."""
+        for each in (self.reading, self.catching_up):
+            if each is not None and each.done:
+                self.num_read = max(self.num_read, each.num_tokens)
+        return self.num_read
+
+    def overdue(self) -> Sequence[int]:
+        """What to read beside a keystroke, up to there; nothing while more is being read."""
+        num_read = self.look()
+        if num_read >= self.num_overdue or (self.catching_up and not self.catching_up.generation.ended):
+            return ()
+        return self.token_ids[: min(self.num_overdue, num_read + _MOST_BESIDE)]

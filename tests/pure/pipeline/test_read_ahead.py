@@ -1,16 +1,22 @@
 """What a window will begin with is read in pauses, or piece by piece without any; it reads the same."""
 
 import asyncio
+import threading
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from halfline.engine.handle import EngineHandle
+from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
+from halfline.engine.sequence import Progress, Work
 from halfline.model.random_model import byte_vocab
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.foresight import Errand
 from halfline.pipeline.options import PipelineOptions
-from halfline.request import Completion, CompletionRequest, Document, SamplingParams
+from halfline.pipeline.read_ahead import ReadAhead
+from halfline.pipeline.works import Works
+from halfline.request import Completion, CompletionRequest, Document, Identity, SamplingParams
+from halfline.text.spellings import Spellings
 from halfline.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(byte_vocab())
@@ -20,6 +26,8 @@ OPTIONS = PipelineOptions(
 BEFORE = "".join(f"    line {n} of it = {n * 7919 % 1000};\n" for n in range(100))
 TYPED = "value = another_value + (1, 2);\n    more(value)"
 PIECE = 16 + 16 + 1  # what is due, up to a block that was not full, and the token that is always computed
+
+Listen = Callable[[int, Progress], None]
 
 Reading = Literal["never", "in pauses", "without pauses"]
 
@@ -86,6 +94,38 @@ def test_an_errand_that_was_called_off_reads_nothing() -> None:
             await pipeline.foresight.read_ahead(request(4), errand)
             assert engine.stats().total_computed_tokens == num_before
         finally:
+            await asyncio.to_thread(engine.close, 0.0)
+
+    asyncio.run(main())
+
+
+def test_beside_a_keystroke_little_is_read_and_nothing_while_more_is() -> None:
+    submitted: list[int] = []
+
+    class Noting(EngineHandle):
+        def submit(self, works: Sequence[Work], listen: Listen | None = None) -> Generation:
+            submitted.extend(len(work.prompt_ids) for work in works)
+            return super().submit(works, listen)
+
+    async def main() -> None:
+        gate = threading.Event()
+        engine = Noting(HashExecutor(64, before_run=lambda batch: gate.wait(30)), EngineOptions())
+        engine.start()
+        works = Works(engine, TOKENIZER, Spellings(TOKENIZER), "model")
+        ahead, cursor = ReadAhead(engine, works), Identity("local", "ann", "a.rs")
+        try:
+            for num_due in (16, 32, 48, 64, 80):
+                ahead.due(cursor, range(num_due))
+                ahead.keep_up(cursor, request(1))
+            assert submitted == [16], "it waits for the first"
+            gate.set()
+            async with asyncio.timeout(30):
+                while len(submitted) < 2:
+                    await asyncio.sleep(0.001)
+                    ahead.keep_up(cursor, request(1))
+            assert submitted == [16, 48], "32 more, although 48 are overdue"
+        finally:
+            gate.set()
             await asyncio.to_thread(engine.close, 0.0)
 
     asyncio.run(main())
