@@ -2,9 +2,10 @@
 one look at each value. References could read files, patterns could take for ever.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from halfline.errors import BadTemplate, PlaceholdersRefused
@@ -70,14 +71,24 @@ class Placeholders:
 
     @cached_property
     def _validator(self) -> Any:
-        # Start-up time: most servers complete code and are never asked for a task.
-        from jsonschema import Draft202012Validator, SchemaError
-
         try:
-            Draft202012Validator.check_schema(self.schema)
-        except SchemaError as error:
-            raise BadTemplate(self._where, f"`placeholders`: {error.message[:200]}") from None
-        return Draft202012Validator(self.schema)
+            return _validator_of(json.dumps(self.schema, allow_nan=False))
+        except (ValueError, TypeError) as error:  # also for what TOML has and JSON has not: dates, infinities
+            raise BadTemplate(self._where, f"`placeholders`: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _validator_of(schema: str) -> Any:
+    """Of a schema in JSON, checked: which takes longer than all else about a template. Raises ValueError."""
+    # Start-up time: most servers complete code and are never asked for a task.
+    from jsonschema import Draft202012Validator, SchemaError
+
+    read = json.loads(schema)
+    try:
+        Draft202012Validator.check_schema(read)
+    except SchemaError as error:
+        raise ValueError(error.message[:200]) from None
+    return Draft202012Validator(read)
 
 
 def _check_words(where: str, schema: object, depth: int) -> None:

@@ -1,5 +1,8 @@
 """Placeholders: a schema of few words, and refusals that name every place."""
 
+import math
+from datetime import date
+
 import pytest
 
 from halfline.context.templates.placeholders import Placeholders
@@ -77,6 +80,8 @@ def test_what_is_left_out_has_its_default_or_is_none() -> None:
         ({"properties": {"A": {}}}, "'A'"),
         ({"properties": {"_budget": {}}}, "_budget"),
         ({"properties": {"a": {"type": "text"}}}, "not valid"),
+        ({"properties": {"a": {"maximum": math.inf}}}, "JSON"),
+        ({"properties": {"a": {"default": date(2026, 1, 1)}}}, "JSON"),
         ({"properties": []}, "table"),
         ({"required": ["b"], "properties": {"a": {}}}, "'b'"),
         ({"type": "array"}, "object"),
