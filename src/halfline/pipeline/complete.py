@@ -29,7 +29,7 @@ from halfline.pipeline.prompt import Prompt, PromptBuilder
 from halfline.pipeline.proposals import Proposals
 from halfline.pipeline.question import question, question_digest
 from halfline.pipeline.receipts import Receipts, Trace
-from halfline.pipeline.reranking import SuffixJudge
+from halfline.pipeline.suffix_judge import SuffixJudge
 from halfline.pipeline.typed_through import TypedThrough
 from halfline.pipeline.works import Works, is_greedy, is_remembered
 from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
@@ -68,10 +68,16 @@ class CompletionPipeline:
         self._set_alarm = set_alarm
         self._options = options
         self._prompts = PromptBuilder(
-            tokenizer, options, spec.vocab_size, engine.max_sequence_tokens, infill_order, surroundings, chunks
+            tokenizer,
+            options,
+            spec.vocab_size,
+            engine.max_sequence_tokens,
+            infill_order,
+            surroundings,
+            chunks,
         )
-        self.judge = SuffixJudge(engine, self._prompts, tokenizer, spec.name)
         self._works = Works(engine, tokenizer, spellings, spec.name)
+        self.judge = SuffixJudge(engine, self._prompts, tokenizer, self._works)
         self.suggestions = Suggestions(spellings.of)
         self._typed_through = TypedThrough(engine, self.suggestions)
         self._receipts = Receipts(options.kept_receipts)

@@ -1,13 +1,9 @@
 """Of several answers the one that fits best between what stands before the cursor and behind it (C12).
 
 A model that knows no infilling tokens writes on from what stands before; what is behind, it never sees. But it can say
-how probable that is behind each of several answers:
-
-    log p(answer, head of what is behind | before)
-
-is the log-probability of both, read in one pass over `answer + head` behind the KV of what is before. The greedy answer
-is replaced where another is better by `MARGIN` nats. Several answers and that pass take a few times as long as the
-greedy one, so it is for those who would rather wait (docs/lab_log.md has what it gains, which is little).
+how probable that is behind each of several answers (suffix_judge.py). The greedy answer is replaced where another is
+better by `MARGIN` nats. Several answers and that pass take a few times as long as the greedy one, so it is for those who
+would rather wait (docs/lab_log.md has what it gains, which is little).
 """
 
 import asyncio
@@ -15,16 +11,12 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
-from halfline.engine.handle import EngineHandle
-from halfline.engine.sequence import Work
 from halfline.errors import HalflineError
-from halfline.kv.namespace import namespace
-from halfline.model.executor import CAUSAL
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.prompt import PromptBuilder
+from halfline.pipeline.suffix_judge import Verdict
 from halfline.request import (
     Choice,
     ChoiceDelta,
@@ -32,87 +24,18 @@ from halfline.request import (
     CompletionRequest,
     Document,
     Receipt,
-    SamplingParams,
 )
-from halfline.sampling.reader import Reader
-from halfline.sampling.sampler import Sampler
 from halfline.telemetry.log import fields
-from halfline.text.detokenizer import Detokenizer
-from halfline.text.tokenizer import Tokenizer
 
-HEAD_CHARACTERS = 100  # some 30 tokens: more of them change hardly any choice
 MARGIN = 2.0
 _TEMPERATURE, _TOP_P, _SEED = 0.7, 0.95, 0
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The log-probability in nats of each answer with the head behind it, and how many tokens that took."""
-
-    logprobs: tuple[float, ...]
-    num_computed: int
-
-
 class Judge(Protocol):
     async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
         """Of answers to the request. Raises any HalflineError."""
-
-
-class SuffixJudge:
-    """Asks the model itself."""
-
-    def __init__(
-        self, engine: EngineHandle, prompts: PromptBuilder, tokenizer: Tokenizer, model_name: str
-    ) -> None:
-        self._engine = engine
-        self._prompts = prompts
-        self._tokenizer = tokenizer
-        self._model_name = model_name
-
-    async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
-        prompt = await self._prompts.build(request, keeps=False)
-        head = document.suffix[:HEAD_CHARACTERS]
-        works = [
-            self._work(request, prompt.token_ids, self._encode(prompt.forced_text + text + head))
-            for text in texts
-        ]
-        generation = self._engine.submit(works)
-        sums = [0.0] * len(works)
-        try:
-            async for position, progress in generation:
-                sums[position] += sum(each.logprob or 0.0 for each in progress.prompt_scores)
-        finally:
-            generation.cancel()
-        num_computed = sum(outcome.stats.num_computed for outcome in generation.outcomes.values())
-        return Verdict(tuple(sums), num_computed)
-
-    def _encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_bos=False, continues=True)
-
-    def _work(self, request: CompletionRequest, prompt_ids: tuple[int, ...], token_ids: list[int]) -> Work:
-        neutral = SamplingParams()
-        whole = (*prompt_ids, *token_ids)[: self._engine.max_sequence_tokens]
-        return Work(
-            prompt_ids=whole,
-            max_new_tokens=0,
-            sampler=Sampler(neutral, whole, stream=0),
-            reader=Reader(Detokenizer(self._tokenizer), []),
-            stop_token_ids=frozenset(),
-            namespace=namespace(
-                tenant=request.tenant,
-                model=self._model_name,
-                kv_format=self._engine.kv_format.name,
-                mask=CAUSAL,
-                adapter=None,
-            ),
-            prompt_logprobs=0,
-            scores_from=len(prompt_ids),
-            priority=request.priority,
-            tenant=request.tenant,
-            user=request.user,
-        )
 
 
 class Pipeline(Protocol):

@@ -81,6 +81,14 @@ class Works:
             user=request.user,
         )
 
+    def scored(
+        self, request: CompletionRequest, prompt_ids: tuple[int, ...], token_ids: Sequence[int]
+    ) -> Work:
+        """Wanted are the log-probabilities of `token_ids` behind the prompt, of as many as the context holds."""
+        whole = (*prompt_ids, *token_ids)[: self._engine.max_sequence_tokens]
+        work = self.reading(request, whole, request.priority)
+        return replace(work, prompt_logprobs=0, scores_from=len(prompt_ids))
+
     def bare(
         self,
         request: CompletionRequest,

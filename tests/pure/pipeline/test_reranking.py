@@ -8,7 +8,8 @@ import pytest
 
 from halfline.errors import HalflineError, NotNow, UnusableLogits
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.reranking import MARGIN, Reranking, Verdict
+from halfline.pipeline.reranking import MARGIN, Reranking
+from halfline.pipeline.suffix_judge import Verdict
 from halfline.request import (
     Choice,
     ChoiceDelta,

@@ -11,7 +11,7 @@ from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.reranking import HEAD_CHARACTERS, Verdict
+from halfline.pipeline.suffix_judge import HEAD_CHARACTERS, Verdict
 from halfline.request import CompletionRequest, Document, SamplingParams
 from halfline.text.tokenizer import Tokenizer
 
