@@ -7,6 +7,7 @@ from pydantic import ByteSize
 
 _MEMORY = ByteSize(64 * 2**20)
 _NO_DISK = ByteSize(0)
+_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ class CacheOptions:
             raise ValueError(f"memory_bytes is {self.memory_bytes}, it must not be negative")
         if self.disk_bytes < 0:
             raise ValueError(f"disk_bytes is {self.disk_bytes}, it must not be negative")
+        if self.redis_url is not None and not self.redis_url.startswith(_REDIS_SCHEMES):
+            raise ValueError(
+                f"redis_url is {self.redis_url}, it must begin with {' or '.join(_REDIS_SCHEMES)}"
+            )
         if not 0.0 < self.min_similarity <= 1.0:
             raise ValueError(f"min_similarity is {self.min_similarity}, it must be above 0 and at most 1")
         if not self.max_age_s > 0.0:

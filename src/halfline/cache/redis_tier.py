@@ -8,6 +8,7 @@ For one thread at a time.
 import logging
 import time
 from collections.abc import Callable, Collection
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from halfline.cache.memory import Kept
@@ -31,6 +32,9 @@ class RedisTier:
     name = "redis"
 
     def __init__(self, url: str, max_age_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises MissingExtra."""
+        if find_spec("redis") is None:
+            raise MissingExtra("sharing answers through Redis", "redis")
         self._url = url
         self._max_age_s = max_age_s
         self._clock = clock
@@ -39,13 +43,11 @@ class RedisTier:
         self.num_failures = 0
 
     def open(self) -> None:
-        """Raises MissingExtra, BadSettings."""
-        try:
-            from redis import Redis  # optional dependency
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-        except ImportError as error:
-            raise MissingExtra("sharing answers through Redis", "redis") from error
+        """Raises BadSettings."""
+        from redis import Redis  # optional dependency
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
         try:
             self._client = Redis.from_url(
                 self._url,
