@@ -115,7 +115,7 @@ class ChunkFile:
             "select vocabulary, tokens, digest from chunk_tokens where id = ?", (chunk_id,)
         ):
             if digest == _digest(chunk_id, vocabulary, tokens):
-                row.tokens[vocabulary] = array("i", bytes(tokens))
+                row.tokens[vocabulary] = tuple(array("i", bytes(tokens)))
         return row
 
     def _write(self, rows: list[ChunkRow]) -> None:
@@ -128,7 +128,7 @@ class ChunkFile:
                     "insert or replace into chunks values (?, ?, ?, ?)", (row.id, row.kind, row.num_uses, now)
                 )
                 for vocabulary, tokens in row.tokens.items():
-                    data = tokens.tobytes()
+                    data = array("i", tokens).tobytes()
                     self._connection.execute(
                         "insert or replace into chunk_tokens values (?, ?, ?, ?)",
                         (row.id, vocabulary, data, _digest(row.id, vocabulary, data)),

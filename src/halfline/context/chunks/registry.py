@@ -10,7 +10,6 @@ text is kept, but tokens say the same: whoever may read the file may read what w
 """
 
 import threading
-from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ Kind = Literal["file", "context", "head"]
 Tokens = tuple[int, ...]
 
 _ROW_BYTES = 400  # what a row costs in memory beside its tokens
-_TOKEN_BYTES = 4
+_TOKEN_BYTES = 36  # a pointer and a number
 _FLUSH_AFTER = 64  # rows that changed
 
 
@@ -34,7 +33,7 @@ class ChunkRow:
     id: bytes
     kind: Kind
     num_uses: int = 0
-    tokens: dict[str, "array[int]"] = field(default_factory=dict)
+    tokens: dict[str, Tokens] = field(default_factory=dict)
 
     @property
     def vocabularies(self) -> list[str]:
@@ -78,15 +77,20 @@ class ChunkRegistry:
         with self._lock:
             row = self._find(chunk_id) or ChunkRow(chunk_id, kind)
             known = row.tokens.get(vocabulary)
-        made = array("i", encode(text)) if known is None else known
+        made = tuple(encode(text)) if known is None else known
         with self._lock:
             row = self._rows.get(chunk_id, row)  # another thread may have put one there meanwhile
+            row.num_uses += 1
             if vocabulary not in row.tokens:
                 self.num_tokenised += 1
                 row.tokens[vocabulary] = made
-            row.num_uses += 1
-            self._keep(row)
-        return tuple(made)
+                self._keep(row)
+            elif chunk_id in self._rows:
+                self._rows.move_to_end(chunk_id)
+            else:
+                self._keep(row)
+            self._note(row)
+        return made
 
     def row(self, chunk_id: bytes) -> ChunkRow | None:
         """What is known of a chunk; None: nothing."""
@@ -118,13 +122,15 @@ class ChunkRegistry:
         self._rows[row.id] = row
         self._sizes[row.id] = row.num_bytes
         self._num_bytes += row.num_bytes
+        while self._num_bytes > self._max_bytes and len(self._rows) > 1:
+            gone, _ = self._rows.popitem(last=False)
+            self._num_bytes -= self._sizes.pop(gone)
+
+    def _note(self, row: ChunkRow) -> None:
         if self._file is not None:
             self._changed[row.id] = row
             if len(self._changed) >= _FLUSH_AFTER:
                 self._flush()
-        while self._num_bytes > self._max_bytes and len(self._rows) > 1:
-            gone, _ = self._rows.popitem(last=False)
-            self._num_bytes -= self._sizes.pop(gone)
 
     def _flush(self) -> None:
         if self._file is not None and self._changed:
