@@ -12,6 +12,7 @@ def test_a_key_comes_from_the_option_else_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HALFLINE_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr("halfline.cli.complete.hurry", lambda: None)  # who asks never settles
     sent = []
     monkeypatch.setattr("halfline.cli.asking.complete_there", lambda *asked: sent.append(asked[-1]))
 
