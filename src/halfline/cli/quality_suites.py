@@ -37,7 +37,7 @@ def load_suites(
             found = _named(name, data, limit, seed)
         except (OSError, ValueError) as error:
             raise BadSettings(f"the suite {name}: {error}") from error
-        licence = SOURCES[name].licence if name in SOURCES else "Apache-2.0 AND MIT AND CC-BY-4.0"
+        licence = SOURCES[name].licence if name in SOURCES else "MIT AND CC-BY-4.0"
         about[name] = {"licence": licence, **_facts(found)}
         tasks += found
     if repository is not None:
