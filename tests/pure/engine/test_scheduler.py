@@ -301,6 +301,7 @@ def test_when_blocks_run_out_the_latest_arrival_is_preempted_and_loses_nothing()
         engine.add(number, work(prompt, 40))
     engine.run()
     assert engine.scheduler.stats().total_preemptions > 0
+    assert engine.scheduler.stats().total_reused_tokens == 0, "one that comes back is not counted again"
     assert list(engine.outcomes) == [0, 1, 2]
     for number, prompt in enumerate(prompts):
         assert engine.tokens[number] == alone(prompt, 40)

@@ -105,10 +105,10 @@ def test_eight_typists_who_each_wait_for_their_answer_are_answered_equally_often
     num_answers = dict.fromkeys(range(8), 0)
 
     async def type_away(client: httpx.AsyncClient, typist: int) -> None:
-        text = f"# {typist}\n{LONG[:400]}"
-        while sum(num_answers.values()) < 96:
+        text = f"# {typist}\n{LONG[:60]}"
+        while sum(num_answers.values()) < 64:
             text += "ab_"[num_answers[typist] % 3]
-            reply = await post(client, prompt=text, max_tokens=6, ignore_eos=True, user=f"typist {typist}")
+            reply = await post(client, prompt=text, max_tokens=3, ignore_eos=True, user=f"typist {typist}")
             reply.raise_for_status()
             num_answers[typist] += 1
 
