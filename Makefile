@@ -53,11 +53,14 @@ endif
 SANITIZE_FLAGS := -std=c++20 -g -O1 -ffp-contract=off -fno-math-errno -fno-omit-frame-pointer -I$(CSRC) -pthread
 vpath %.cpp $(CSRC) $(CSRC)/kernels tests/native
 
-sanitize: build/sanitize/address/sanitize_test build/sanitize/thread/sanitize_test
+sanitize: build/sanitize/address/sanitize_test build/sanitize/address/kernels_test build/sanitize/thread/sanitize_test
 	ASAN_OPTIONS=detect_leaks=0 build/sanitize/address/sanitize_test
+	ASAN_OPTIONS=detect_leaks=0 build/sanitize/address/kernels_test
 	build/sanitize/thread/sanitize_test quick
 
 build/sanitize/address/sanitize_test: $(ADDRESSED:%=build/sanitize/address/%.o)
+	$(CXX) -fsanitize=address,undefined -pthread $^ -o $@
+build/sanitize/address/kernels_test: $(filter-out %/sanitize_test.o,$(ADDRESSED:%=build/sanitize/address/%.o)) build/sanitize/address/kernels_test.o
 	$(CXX) -fsanitize=address,undefined -pthread $^ -o $@
 build/sanitize/thread/sanitize_test: $(SANITIZED:%=build/sanitize/thread/%.o)
 	$(CXX) -fsanitize=thread -pthread $^ -o $@

@@ -1,12 +1,16 @@
-// The portable kernels on their own: prints one checksum per kernel, over fixed inputs.
+// The kernels on their own: prints one checksum per kernel, over fixed inputs, of the portable path. Every other path
+// that this program was built with and that the machine has must come to the same.
 //
-// Built for this machine and for arm64 (`make native-arm64` runs both, the latter under qemu); the two must print the
-// same, since every lane performs the same roundings in the same order on any machine.
+// `make native-arm64` builds it with the portable path alone, for this machine and for arm64, and runs both, the latter
+// under qemu; the two must print the same, since every lane performs the same roundings in the same order on any
+// machine. `make sanitize` builds it with all paths.
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "engine.hpp"
+#include "isa.hpp"
 #include "pack.hpp"
 
 using namespace halfline;
@@ -29,14 +33,16 @@ struct Random {
   }
 };
 
-void print_checksum(const char* name, const std::vector<float>& values) {
+std::string checksum(const char* name, const std::vector<float>& values) {
   std::uint64_t hash = 14695981039346656037u;
   for (const float value : values) {
     std::uint32_t bits;
     std::memcpy(&bits, &value, 4);
     hash = (hash ^ bits) * 1099511628211u;
   }
-  std::printf("%-12s %016llx\n", name, static_cast<unsigned long long>(hash));
+  char line[64];
+  std::snprintf(line, sizeof(line), "%-12s %016llx\n", name, static_cast<unsigned long long>(hash));
+  return line;
 }
 
 // Offsets of the fp16 numbers of a file's block, and the block's size.
@@ -60,7 +66,8 @@ std::vector<std::uint8_t> random_file(const FileFormat& file, int rows, int cols
   return bytes;
 }
 
-void test_linears(const Kernels& kernels) {
+std::string test_linears(const Kernels& kernels) {
+  std::string sums;
   const std::vector<FileFormat> files = {
       {"f16", Format::F16, 1, 2, {0}},          {"q4_0", Format::Q4_0, 32, 18, {0}},
       {"q4_1", Format::Q4_1, 32, 20, {0, 2}},   {"q5_0", Format::Q5_0, 32, 22, {0}},
@@ -89,36 +96,40 @@ void test_linears(const Kernels& kernels) {
     }
     kernels.linear({&matrix, nullptr, kTokens, x.data(), kCols, quant, y.data(), kRows, false, 1.0f, refined, 2}, 0,
                    matrix.panels, scratch.as<std::uint8_t>());
-    print_checksum(file.name, y);
+    sums += checksum(file.name, y);
     std::vector<float> row(kCols);
     unpack_row(matrix, 20, row.data());
-    print_checksum("  row 20", row);
+    sums += checksum("  row 20", row);
   }
+  return sums;
 }
 
-void test_rows(const Kernels& kernels) {
+std::string test_rows(const Kernels& kernels) {
+  std::string sums;
   Random random;
   constexpr int kSize = 144;
   const std::vector<float> x = random.values(kSize), weight = random.values(kSize), bias = random.values(kSize);
   std::vector<float> y(kSize);
   kernels.norm(x.data(), {weight.data(), bias.data(), 1e-5f, true}, kSize - 5, y.data());
-  print_checksum("layer norm", y);
+  sums += checksum("layer norm", y);
   kernels.gate(x.data(), weight.data(), kSize, y.data());
-  print_checksum("gate", y);
+  sums += checksum("gate", y);
   kernels.gelu(x.data(), kSize, y.data());
-  print_checksum("gelu", y);
+  sums += checksum("gelu", y);
   kernels.rotate(y.data(), x.data(), weight.data(), 30, 72, 0.125f);
-  print_checksum("rotate", y);
+  sums += checksum("rotate", y);
   std::vector<std::int32_t> ids(5);
   std::vector<float> top(5);
   double total;
   kernels.top(x.data(), kSize - 5, 5, ids.data(), top.data(), &total);
   top.insert(top.end(), ids.begin(), ids.end());
   top.push_back(static_cast<float>(total));
-  print_checksum("top", top);
+  sums += checksum("top", top);
+  return sums;
 }
 
-void test_attention(const Kernels& kernels) {
+std::string test_attention(const Kernels& kernels) {
+  std::string sums;
   constexpr int kDim = 80, kGroup = 3, kRows = 10, kBlocks = 7, kFirst = 96;
   constexpr std::int64_t kHalf = half_values(kDim), kInt8 = kv_head_bytes(KvFormat::int8, kDim);
   Random random;
@@ -151,17 +162,27 @@ void test_attention(const Kernels& kernels) {
                                                : int8s.as<std::uint8_t>();
       kernels.attend({rows.data(), kRows, kGroup, kDim, INT32_MAX, table, format, kv, kv_head_bytes(format, kDim),
                       {kBlocks - 1, &half, 0, 0}, scratch.as<float>()});
-      print_checksum(format == KvFormat::f16 ? "attention" : "  int8", output);
+      sums += checksum(format == KvFormat::f16 ? "attention" : "  int8", output);
     }
   }
+  return sums;
+}
+
+std::string checksums(const Kernels& kernels) {
+  return test_linears(kernels) + test_rows(kernels) + test_attention(kernels);
 }
 
 }  // namespace
 
 int main() {
-  const Kernels& kernels = portable_kernels();
-  test_linears(kernels);
-  test_rows(kernels);
-  test_attention(kernels);
+  const std::string portable = checksums(portable_kernels());
+  std::fputs(portable.c_str(), stdout);
+  for (const Isa isa : usable_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    const std::string own = checksums(kernels);
+    if (own == portable) continue;
+    std::fprintf(stderr, "the path %s differs:\n%s", kernels.name, own.c_str());
+    return 1;
+  }
   return 0;
 }

@@ -393,7 +393,7 @@ void check_team(int size, int rounds) {
     const int units = random_int(0, 40), grain = random_int(1, 5);
     std::vector<int> first(static_cast<std::size_t>(units)), second(static_cast<std::size_t>(units));
     int alone = 0;
-    team.run([&](int) {
+    team.run([&](int worker) {
       team.share(units, grain, [&](int begin, int end) {
         for (int i = begin; i < end; ++i) ++first[static_cast<std::size_t>(i)];
       });
@@ -402,8 +402,11 @@ void check_team(int size, int rounds) {
       team.share(units, 1, [&](int i, int) {
         second[static_cast<std::size_t>(i)] = first[static_cast<std::size_t>(units - 1 - i)] + alone;
       });
+      team.share_stretches(worker, grain, [&](int owner) { return units * owner / size; }, [&](int begin, int end) {
+        for (int i = begin; i < end; ++i) second[static_cast<std::size_t>(i)] += first[static_cast<std::size_t>(i)];
+      });
     });
-    for (const int value : second) require(value == 2, "a unit of work ran once and was seen by all");
+    for (const int value : second) require(value == 3, "a unit of work ran once and was seen by all");
     require(alone == 1, "one worker was alone");
   }
 }

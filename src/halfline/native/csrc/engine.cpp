@@ -51,6 +51,15 @@ struct Engine::Slab {
   int terms() const { return count + num_refined; }
 };
 
+// What the next linear reads: rows of floats, and the same quantised.
+struct Engine::Prepared {
+  float* rows;   // [count, stride]
+  int stride;
+  QuantRows quant;
+
+  float* row(int number) const { return rows + std::int64_t{number} * stride; }
+};
+
 // x and q exist for every row of a batch, since attention starts when all KV of a layer is written. The others serve
 // one slab of rows after the other. All are float [rows, stride] except the quantised copy of the current input.
 struct Engine::Buffers {
@@ -59,6 +68,7 @@ struct Engine::Buffers {
   Memory x, q;
   Memory normed, keys, values, attended, gate, up;   // slabs
   Memory quants;                                     // QuantRows of one slab
+  std::vector<Memory> lone_row, lone_quants;         // one each per worker, for slabs of one row
   std::vector<Memory> linear_scratch, attention_scratch;   // one each per worker
   std::vector<std::int32_t> places;                  // of each row
   std::vector<std::int32_t> refined;                 // of all slabs
@@ -91,6 +101,8 @@ Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int 
   for (int row = 0; row < kSlabRows; ++row) b.every.push_back(row);
   const int group = shape_.num_heads / shape_.num_kv_heads;
   for (int worker = 0; worker < num_threads; ++worker) {
+    b.lone_row.emplace_back(sizeof(float) * static_cast<std::size_t>(widest));
+    b.lone_quants.emplace_back(quant_rows_bytes(2, widest));
     b.linear_scratch.emplace_back(static_cast<std::size_t>(linear_scratch_bytes(widest)));
     b.attention_scratch.emplace_back(sizeof(float) *
                                      static_cast<std::size_t>(attention_scratch_floats(group, shape_.head_dim)));
@@ -101,14 +113,13 @@ Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int 
 
 void Engine::add_matrix(const std::string& name, Format format, int rows, int cols, const std::uint8_t* file) {
   PackedMatrix packed = packed_shape(format, rows, cols);
-  Memory memory(static_cast<std::size_t>(packed.panels) * packed.panel_bytes);
-  auto* data = memory.as<std::uint8_t>();
+  const std::size_t bytes = static_cast<std::size_t>(packed.panels) * packed.panel_bytes;
+  std::uint8_t* data = weights_.take(bytes);
   team_.run([&](int) {
     team_.share(packed.panels, 8, [&](int begin, int end) { pack_panels(packed, file, begin, end, data); });
   });
   packed.data = data;
-  weight_bytes_ += static_cast<std::int64_t>(memory.bytes());
-  weights_.push_back(std::move(memory));
+  weight_bytes_ += static_cast<std::int64_t>(bytes);
   matrices_[name] = packed;
 }
 
@@ -314,21 +325,54 @@ void Engine::embed(const BatchView& batch) {
 }
 
 void Engine::linears(const LinearJob* jobs, int num_jobs, int worker) {
-  // About eight portions per worker, in pairs of panels: small enough to even out, large enough to stream.
+  // Every worker streams one stretch of the weights, as many bytes as the others, in portions small enough that
+  // somebody who is done early can help.
+  std::size_t bytes = 0;
   int panels = 0;
-  for (int i = 0; i < num_jobs; ++i) panels += jobs[i].weights->panels;
-  const int grain = std::max(2, panels / (8 * team_.size()) / 2 * 2);
-  int units = 0;
-  for (int i = 0; i < num_jobs; ++i) units += (jobs[i].weights->panels + grain - 1) / grain;
-  auto* scratch = buffers_->linear_scratch[static_cast<std::size_t>(worker)].as<std::uint8_t>();
-  team_.share(units, 1, [&](int unit, int) {
-    const LinearJob* job = jobs;
-    while (unit >= (job->weights->panels + grain - 1) / grain) {
-      unit -= (job->weights->panels + grain - 1) / grain;
-      ++job;
+  for (int i = 0; i < num_jobs; ++i) {
+    bytes += static_cast<std::size_t>(jobs[i].weights->panels) * jobs[i].weights->panel_bytes;
+    panels += jobs[i].weights->panels;
+  }
+  // The first panel, counted over all jobs, before which lies a share of the bytes.
+  const auto panel_at = [&](int share) {
+    std::size_t rest = bytes * static_cast<std::size_t>(share) / static_cast<std::size_t>(team_.size());
+    int before = 0;
+    for (int i = 0; i < num_jobs; ++i) {
+      const PackedMatrix& weights = *jobs[i].weights;
+      const std::size_t size = static_cast<std::size_t>(weights.panels) * weights.panel_bytes;
+      if (rest < size) return before + static_cast<int>(rest / weights.panel_bytes);
+      rest -= size;
+      before += weights.panels;
     }
-    kernels_.linear(*job, unit * grain, std::min((unit + 1) * grain, job->weights->panels), scratch);
+    return panels;
+  };
+  const int grain = std::max(2, panels / (8 * team_.size()) / 2 * 2);
+  auto* scratch = buffers_->linear_scratch[static_cast<std::size_t>(worker)].as<std::uint8_t>();
+  team_.share_stretches(worker, grain, panel_at, [&](int begin, int end) {
+    for (const LinearJob* job = jobs; begin < end; ++job) {
+      const int stop = std::min(end, job->weights->panels);
+      if (begin < stop) kernels_.linear(*job, begin, stop, scratch);
+      begin = std::max(begin, stop) - job->weights->panels;
+      end -= job->weights->panels;
+    }
   });
+}
+
+// Where a slab's rows are prepared: in `rows`, by whoever takes them, or a lone row by every worker for itself. That
+// takes less time than waiting for the one who would do it for all.
+Engine::Prepared Engine::prepared(const Slab& slab, const Memory& rows, int stride, int worker) const {
+  const Buffers& b = *buffers_;
+  const auto own = static_cast<std::size_t>(worker);
+  if (slab.count == 1) {
+    return {b.lone_row[own].as<float>(), stride, quant_rows(b.lone_quants[own], slab.terms(), stride)};
+  }
+  return {rows.as<float>(), stride, quant_rows(b.quants, slab.terms(), stride)};
+}
+
+template <class F>
+void Engine::prepare(const Slab& slab, F&& row) {
+  if (slab.count == 1) return row(0);
+  team_.share(slab.count, 1, [&](int number, int) { row(number); });
 }
 
 // Both terms of one row of a slab.
@@ -343,15 +387,14 @@ void Engine::quantise(const Slab& slab, const float* x, int n, int row, const Qu
 void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int worker) {
   Buffers& b = *buffers_;
   const int hidden = shape_.hidden_size, first = slab.first, count = slab.count;
-  const QuantRows quant = quant_rows(b.quants, slab.terms(), b.stride_x);
+  const Prepared normed = prepared(slab, b.normed, b.stride_x, worker);
   const bool quantised = layer.q.quantised() || layer.k.quantised() || layer.v.quantised();
-  team_.share(count, 1, [&](int row, int) {
-    float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;
-    kernels_.norm(b.x.as<float>() + std::int64_t{first + row} * b.stride_x, layer.attn_norm, hidden, normed);
-    if (quantised) quantise(slab, normed, hidden, row, quant);
+  prepare(slab, [&](int row) {
+    kernels_.norm(b.x.as<float>() + std::int64_t{first + row} * b.stride_x, layer.attn_norm, hidden, normed.row(row));
+    if (quantised) quantise(slab, normed.row(row), hidden, row, normed.quant);
   });
   const auto job = [&](const PackedMatrix& weights, const float* bias, float* output, int stride) {
-    return LinearJob{&weights, bias, count, b.normed.as<float>(), b.stride_x, quant, output, stride, false, 1.0f,
+    return LinearJob{&weights, bias, count, normed.rows, normed.stride, normed.quant, output, stride, false, 1.0f,
                      slab.refined, slab.num_refined};
   };
   const LinearJob jobs[] = {
@@ -360,25 +403,25 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
       job(layer.v, layer.v_bias, b.values.as<float>(), b.stride_kv),
   };
   linears(jobs, 3, worker);
-  team_.share(count, 1, [&](int row, int) {
-    float* q = b.q.as<float>() + std::int64_t{first + row} * b.stride_q;
-    float* key = b.keys.as<float>() + std::int64_t{row} * b.stride_kv;
-    const float* value = b.values.as<float>() + std::int64_t{row} * b.stride_kv;
+  // A unit is one row and KV head with the query heads that share it.
+  const int kv_heads = shape_.num_kv_heads, group = shape_.num_heads / kv_heads, dim = shape_.head_dim;
+  const auto pairs = static_cast<int>(shape_.inverse_frequencies.size());
+  team_.share(count * kv_heads, 1, [&](int unit, int) {
+    const int row = unit / kv_heads, head = unit % kv_heads;
+    float* q = b.q.as<float>() + std::int64_t{first + row} * b.stride_q + head * group * dim;
+    float* key = b.keys.as<float>() + std::int64_t{row} * b.stride_kv + head * dim;
+    const float* value = b.values.as<float>() + std::int64_t{row} * b.stride_kv + head * dim;
     const std::int32_t place = b.places[static_cast<std::size_t>(first + row)];
     const HalfBlock& block = kv_writes_.block_of(first + row);
-    const int dim = shape_.head_dim, pairs = static_cast<int>(shape_.inverse_frequencies.size());
     const float* cosines = cosines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
     const float* sines = sines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
-    const auto turn = [&](float* head, const float* norm, float scale) {
-      if (norm) kernels_.norm(head, {norm, nullptr, shape_.norm_eps, false}, dim, head);
-      kernels_.rotate(head, cosines, sines, pairs, dim, scale);
+    const auto turn = [&](float* vector, const float* norm, float scale) {
+      if (norm) kernels_.norm(vector, {norm, nullptr, shape_.norm_eps, false}, dim, vector);
+      kernels_.rotate(vector, cosines, sines, pairs, dim, scale);
     };
-    for (int h = 0; h < shape_.num_heads; ++h) turn(q + h * dim, layer.q_norm, shape_.attention_scale);
-    for (int h = 0; h < shape_.num_kv_heads; ++h) {
-      turn(key + h * dim, layer.k_norm, 1.0f);
-      kernels_.store_kv(key + h * dim, value + h * dim, dim, block.keys(index, h), block.values(index, h),
-                        place % kSlots);
-    }
+    for (int h = 0; h < group; ++h) turn(q + h * dim, layer.q_norm, shape_.attention_scale);
+    turn(key, layer.k_norm, 1.0f);
+    kernels_.store_kv(key, value, dim, block.keys(index, head), block.values(index, head), place % kSlots);
   });
 }
 
@@ -431,19 +474,21 @@ void Engine::attend(const Layer& layer, int index, const Slab& slab, int worker)
   const auto units = static_cast<int>(plan.tiles().size() + plan.parts().size()) * shape_.num_kv_heads;
   team_.share(units, 1, [&](int unit, int) { attend_unit(layer, index, slab, unit, worker); });
 
-  const QuantRows quant = quant_rows(b.quants, slab.terms(), b.stride_q);
-  if (layer.o.quantised() || !plan.parts().empty()) {
-    team_.share(count, 1, [&](int row, int) {
-      float* attended = b.attended.as<float>() + std::int64_t{row} * b.stride_q;
-      const AttentionPlan::Records& records = plan.records(first + row);
-      for (int head = 0; records.num_chunks > 0 && head < shape_.num_heads; ++head) {
+  const Prepared attended = prepared(slab, b.attended, b.stride_q, worker);
+  prepare(slab, [&](int row) {
+    float* merged = attended.row(row);
+    const AttentionPlan::Records& records = plan.records(first + row);
+    if (records.num_chunks > 0) {
+      for (int head = 0; head < shape_.num_heads; ++head) {
         kernels_.merge_parts(part_of(records.first, head), records.num_chunks,
-                             std::int64_t{shape_.num_heads} * part_floats(dim), dim, attended + head * dim);
+                             std::int64_t{shape_.num_heads} * part_floats(dim), dim, merged + head * dim);
       }
-      if (layer.o.quantised()) quantise(slab, attended, q_size, row, quant);
-    });
-  }
-  const LinearJob job{&layer.o, layer.o_bias, count, b.attended.as<float>(), b.stride_q, quant,
+    } else if (merged != b.attended.as<float>() + std::int64_t{row} * b.stride_q) {
+      std::copy_n(b.attended.as<float>(), q_size, merged);   // of a lone row
+    }
+    if (layer.o.quantised()) quantise(slab, merged, q_size, row, attended.quant);
+  });
+  const LinearJob job{&layer.o, layer.o_bias, count, attended.rows, attended.stride, attended.quant,
                       b.x.as<float>() + std::int64_t{first} * b.stride_x, b.stride_x, true, shape_.residual_scale,
                       slab.refined, slab.num_refined};
   linears(&job, 1, worker);
@@ -453,36 +498,35 @@ void Engine::feed_forward(const Layer& layer, const Slab& slab, int worker) {
   Buffers& b = *buffers_;
   const int hidden = shape_.hidden_size, ffn = shape_.ffn_size, count = slab.count;
   float* x = b.x.as<float>() + std::int64_t{slab.first} * b.stride_x;
-  const QuantRows quant = quant_rows(b.quants, slab.terms(), b.stride_x);
+  const Prepared normed = prepared(slab, b.normed, b.stride_x, worker);
   const bool quantised = layer.up.quantised() || (shape_.gated && layer.gate.quantised());
-  team_.share(count, 1, [&](int row, int) {
-    float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;
-    kernels_.norm(x + std::int64_t{row} * b.stride_x, layer.ffn_norm, hidden, normed);
-    if (quantised) quantise(slab, normed, hidden, row, quant);
+  prepare(slab, [&](int row) {
+    kernels_.norm(x + std::int64_t{row} * b.stride_x, layer.ffn_norm, hidden, normed.row(row));
+    if (quantised) quantise(slab, normed.row(row), hidden, row, normed.quant);
   });
   const auto job = [&](const PackedMatrix& weights, const float* bias, float* output) {
-    return LinearJob{&weights, bias,  count,        b.normed.as<float>(), b.stride_x,
-                     quant,    output, b.stride_ffn, false,                1.0f,
+    return LinearJob{&weights,     bias,   count,        normed.rows, normed.stride,
+                     normed.quant, output, b.stride_ffn, false,       1.0f,
                      slab.refined, slab.num_refined};
   };
   const LinearJob jobs[] = {job(layer.up, layer.up_bias, b.up.as<float>()),
                             job(layer.gate, layer.gate_bias, b.gate.as<float>())};
   linears(jobs, shape_.gated ? 2 : 1, worker);
 
-  const QuantRows inner = quant_rows(b.quants, slab.terms(), b.stride_ffn);
-  team_.share(count, 1, [&](int row, int) {
-    float* up = b.up.as<float>() + std::int64_t{row} * b.stride_ffn;
+  const Prepared inner = prepared(slab, b.up, b.stride_ffn, worker);
+  prepare(slab, [&](int row) {
+    const float* up = b.up.as<float>() + std::int64_t{row} * b.stride_ffn;
     const float* gate = b.gate.as<float>() + std::int64_t{row} * b.stride_ffn;
     // Whole vectors: the padding of a row is zero and stays so.
     if (shape_.gated) {
-      kernels_.gate(gate, up, round_up(ffn, kPanelRows), up);
+      kernels_.gate(gate, up, round_up(ffn, kPanelRows), inner.row(row));
     } else {
-      kernels_.gelu(up, round_up(ffn, kPanelRows), up);
+      kernels_.gelu(up, round_up(ffn, kPanelRows), inner.row(row));
     }
-    if (layer.down.quantised()) quantise(slab, up, ffn, row, inner);
+    if (layer.down.quantised()) quantise(slab, inner.row(row), ffn, row, inner.quant);
   });
-  const LinearJob down{&layer.down, layer.down_bias, count,        b.up.as<float>(), b.stride_ffn, inner,
-                       x,           b.stride_x,      true, shape_.residual_scale,
+  const LinearJob down{&layer.down,  layer.down_bias, count, inner.rows,            inner.stride, inner.quant,
+                       x,            b.stride_x,      true,  shape_.residual_scale,
                        slab.refined, slab.num_refined};
   linears(&down, 1, worker);
 }
@@ -498,15 +542,14 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, const 
   for (int first = 0; first < batch.num_logit_rows; first += kSlabRows) {
     const int count = std::min(kSlabRows, batch.num_logit_rows - first);
     const Slab slab{first, count, b.every.data(), count, nullptr};
-    const QuantRows quant = quant_rows(b.quants, slab.terms(), b.stride_x);
-    team_.share(count, 1, [&](int row, int) {
-      float* normed = b.normed.as<float>() + std::int64_t{row} * b.stride_x;
-      kernels_.norm(x(batch.logit_rows[first + row]), final_norm_, size, normed);
-      if (head_.quantised()) quantise(slab, normed, size, row, quant);
+    const Prepared normed = prepared(slab, b.normed, b.stride_x, worker);
+    prepare(slab, [&](int row) {
+      kernels_.norm(x(batch.logit_rows[first + row]), final_norm_, size, normed.row(row));
+      if (head_.quantised()) quantise(slab, normed.row(row), size, row, normed.quant);
     });
     float* output = logits + std::int64_t{first} * shape_.vocab_size;
-    const LinearJob job{&head_, nullptr, count,  b.normed.as<float>(), b.stride_x,
-                        quant,  output,  shape_.vocab_size, false,     1.0f,
+    const LinearJob job{&head_,       nullptr, count,             normed.rows, normed.stride,
+                        normed.quant, output,  shape_.vocab_size, false,       1.0f,
                         slab.refined, slab.num_refined};
     linears(&job, 1, worker);
     if (shape_.logit_scale == 1.0f && top.count == 0) continue;

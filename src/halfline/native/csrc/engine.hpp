@@ -88,6 +88,7 @@ class Engine {
     std::int32_t window;
   };
   struct Slab;
+  struct Prepared;
   // Buffers that grow with the rows of a batch, and slabs that do not. See engine.cpp.
   struct Buffers;
 
@@ -107,6 +108,9 @@ class Engine {
   float* part_of(std::int64_t record, int head) const;
   void feed_forward(const Layer& layer, const Slab& slab, int worker);
   void quantise(const Slab& slab, const float* x, int n, int row, const QuantRows& quant) const;
+  Prepared prepared(const Slab& slab, const Memory& rows, int stride, int worker) const;
+  template <class F>
+  void prepare(const Slab& slab, F&& row);
   void linears(const LinearJob* jobs, int num_jobs, int worker);
   void finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
 
@@ -118,7 +122,7 @@ class Engine {
   int stopped_at_ = 0;      // the layer that was not begun
   std::int64_t weight_bytes_ = 0;
 
-  std::vector<Memory> weights_;
+  MemoryPieces weights_;
   std::unordered_map<std::string, PackedMatrix> matrices_;
   std::unordered_map<std::string, std::vector<float>> vectors_;
   std::vector<Layer> layers_;

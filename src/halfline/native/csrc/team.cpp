@@ -29,7 +29,7 @@ void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t from) {
 
 }  // namespace
 
-Team::Team(int size) : size_(size) {
+Team::Team(int size) : size_(size), counters_(std::make_unique<Counter[]>(2 * static_cast<std::size_t>(size))) {
   for (int worker = 1; worker < size; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
 }
 

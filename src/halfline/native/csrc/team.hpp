@@ -1,13 +1,15 @@
 // A fixed team of threads that walks through one forward pass together.
 //
 // The caller is worker 0. All workers run the same function and meet at barriers; between two barriers they take
-// units of work from a shared counter, so a worker that the system put aside does not hold up the others. Who computes
+// units of work from shared counters, so a worker that the system put aside does not hold up the others. Who computes
 // a unit never changes its result.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -32,8 +34,8 @@ class Team {
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < size_) return wait(phase);
     alone();
     arrived_.store(0, std::memory_order_relaxed);
-    // The counter of the phase after next: nobody touches it before the next barrier.
-    counters_[phase & 1].value.store(0, std::memory_order_relaxed);
+    // The counters of the phase after next: nobody touches them before the next barrier.
+    for (Counter& counter : counters(phase)) counter.value.store(0, std::memory_order_relaxed);
     phase_.store(phase + 1, std::memory_order_release);
     phase_.notify_all();
   }
@@ -41,11 +43,18 @@ class Team {
   // Calls work(begin, end) for ranges that together cover [0, units), then meets the others.
   template <class F>
   void share(int units, int grain, F&& work) {
-    std::atomic<int>& counter = counters_[phase_.load(std::memory_order_relaxed) & 1].value;
-    for (;;) {
-      const int begin = counter.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= units) break;
-      work(begin, begin + grain < units ? begin + grain : units);
+    take(counters(phase_.load(std::memory_order_relaxed))[0].value, 0, units, grain, work);
+    barrier([] {});
+  }
+
+  // The same where neighbouring units are best done by one worker: worker i begins with [start(i), start(i + 1)), and
+  // then helps the others with theirs.
+  template <class Start, class F>
+  void share_stretches(int worker, int grain, Start&& start, F&& work) {
+    const std::span<Counter> taken = counters(phase_.load(std::memory_order_relaxed));
+    for (int i = 0; i < size_; ++i) {
+      const int owner = worker + i < size_ ? worker + i : worker + i - size_;
+      take(taken[static_cast<std::size_t>(owner)].value, start(owner), start(owner + 1), grain, work);
     }
     barrier([] {});
   }
@@ -58,10 +67,26 @@ class Team {
     std::atomic<int> value{0};
   };
 
+  // One per worker, of one of two phases in turn.
+  std::span<Counter> counters(std::uint32_t phase) {
+    const auto size = static_cast<std::size_t>(size_);
+    return {counters_.get() + (phase & 1) * size, size};
+  }
+
+  // The counter holds how many units of [start, stop) are taken.
+  template <class F>
+  static void take(std::atomic<int>& counter, int start, int stop, int grain, F&& work) {
+    for (;;) {
+      const int begin = start + counter.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= stop) return;
+      work(begin, begin + grain < stop ? begin + grain : stop);
+    }
+  }
+
   const int size_;
   alignas(64) std::atomic<std::uint32_t> phase_{0};
   alignas(64) std::atomic<int> arrived_{0};
-  Counter counters_[2];
+  std::unique_ptr<Counter[]> counters_;   // [2][workers]
   alignas(64) std::atomic<std::uint32_t> round_{0};   // counts calls of run
   std::atomic<bool> leaving_{false};
   const std::function<void(int)>* body_ = nullptr;

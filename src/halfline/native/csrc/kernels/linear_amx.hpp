@@ -47,7 +47,6 @@ inline MatrixPanel unpack_signed(const PackedPanel<Format>& panel, int blocks, s
   float* scales = reinterpret_cast<float*>(scratch + blocks * 512);
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(Format::zero_shift ? 1 << Format::zero_shift : 0));
   for (int block = 0; block < blocks; ++block) {
-    panel.prefetch(block);
     for (int g = 0; g < 8; ++g) {
       _mm512_store_si512(scratch + block * 512 + g * 64, _mm512_sub_epi8(panel.vector(block, g).v, zero));
     }
@@ -62,8 +61,8 @@ inline MatrixPanel unpack_signed(const PackedPanel<Format>& panel, int blocks, s
 
 // sums[t] are the panel's 16 rows for activation row t. `ring` holds kRing results.
 template <class Format, int Rows>
-inline void matrix_tile(const MatrixPanel& panel, const QuantTile& tile, int blocks, std::int32_t* ring,
-                        Vec (&sums)[Rows]) {
+inline void matrix_tile(const MatrixPanel& panel, const NextPanels& next, const QuantTile& tile, int blocks,
+                        std::int32_t* ring, Vec (&sums)[Rows]) {
   constexpr int parts = Format::halves ? 2 : 1;
   constexpr int values = kBlockValues / parts;
   const int products = blocks * parts;
@@ -72,6 +71,7 @@ inline void matrix_tile(const MatrixPanel& panel, const QuantTile& tile, int blo
   const auto result = [&](int product) { return ring + product % kRing * (kMatrixRows * kPanelRows); };
 
   for (int step = 0; step < products + kScaleLag; ++step) {
+    if (step < blocks) next.prefetch(step);
     const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
       constexpr int number = decltype(slot)::value;
       if (step < products) {
@@ -107,10 +107,10 @@ inline void matrix_tile(const MatrixPanel& panel, const QuantTile& tile, int blo
 }
 
 template <class Format, int Rows>
-inline void matrix_tile_out(const LinearJob& job, const MatrixPanel& unpacked, int panel, int row, int blocks,
-                            std::int32_t* ring) {
+inline void matrix_tile_out(const LinearJob& job, const MatrixPanel& unpacked, const NextPanels& next, int panel,
+                            int row, int blocks, std::int32_t* ring) {
   Vec sums[Rows];
-  matrix_tile<Format>(unpacked, tile_at(job.quant, row, blocks), blocks, ring, sums);
+  matrix_tile<Format>(unpacked, next, tile_at(job.quant, row, blocks), blocks, ring, sums);
 #pragma GCC unroll 16
   for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
 }
@@ -130,14 +130,16 @@ void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scrat
   for (int panel = begin; panel < end; ++panel) {
     const MatrixPanel unpacked = unpack_signed(PackedPanel<Format>{weights.data + panel * weights.panel_bytes}, blocks,
                                                scratch + kMatrixRingBytes);
+    NextPanels next = next_panels<Format>(weights, panel, panel + 1);
     if (last_row > 0) shape(kMatrixRows);
     for (int row = 0; row < last_row; row += kMatrixRows) {
-      matrix_tile_out<Format, kMatrixRows>(job, unpacked, panel, row, blocks, ring);
+      matrix_tile_out<Format, kMatrixRows>(job, unpacked, next, panel, row, blocks, ring);
+      next = {};
     }
     if (last_row == num_rows) continue;
     shape(num_rows - last_row);
     with_count<kMatrixRows - 1>(num_rows - last_row, [&](auto rows) {
-      matrix_tile_out<Format, decltype(rows)::value>(job, unpacked, panel, last_row, blocks, ring);
+      matrix_tile_out<Format, decltype(rows)::value>(job, unpacked, next, panel, last_row, blocks, ring);
     });
   }
   // A thread without tiles in use is cheaper to put aside.
