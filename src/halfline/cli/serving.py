@@ -23,7 +23,7 @@ def run_server(settings: Settings) -> None:
     may_reach = keys.required or settings.insecure_open
     listener = bind(settings.host, settings.port, others_may_reach=may_reach)
     if settings.api.grpc_port is not None:
-        _check_grpc(settings.host, settings.api.grpc_port, others_may_reach=may_reach)
+        check_grpc(settings.host, settings.api.grpc_port, others_may_reach=may_reach)
     path = find_model(settings)
     check_proved(settings, path)
     with ThreadPoolExecutor(1, "load") as loader:
@@ -34,7 +34,7 @@ def run_server(settings: Settings) -> None:
         serve_http(settings, listener, parts, keys)
 
 
-def _check_grpc(host: str, port: int, *, others_may_reach: bool) -> None:
+def check_grpc(host: str, port: int, *, others_may_reach: bool) -> None:
     """Raises BadSettings for a port that cannot be had, and without the packages that speak gRPC. It binds for itself
     later on.
     """
