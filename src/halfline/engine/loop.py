@@ -263,7 +263,8 @@ def _max_pinned_blocks(executor: Executor, options: EngineOptions) -> int:
 class _StepGuard:
     """Stops the running step when it is in vain: a long chunk gives up between two layers.
 
-    That is when everything in it was cancelled, and none of it is of use to others, or when it yields and somebody waits.
+    That is when everything in it was cancelled, and none of it is of use to others; or when it yields and somebody
+    waits.
     """
 
     def __init__(self, executor: Executor) -> None:
