@@ -107,7 +107,9 @@ class UnknownFragment(BadRequest):
     """No answer is kept at this address."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(f"no answer is kept at {address!r}: it is too long ago, or another model's; ask anew")
+        super().__init__(
+            f"no answer is kept at {address!r}: it is too long ago, or another model's; ask anew"
+        )
         self.address = address
 
 

@@ -2,8 +2,8 @@
 
 A model that knows no infilling tokens writes on from what stands before; what is behind, it never sees. But it can say
 how probable that is behind each of several answers (suffix_judge.py). The greedy answer is replaced where another is
-better by `MARGIN` nats. Several answers and that pass take a few times as long as the greedy one, so it is for those who
-would rather wait (docs/lab_log.md has what it gains, which is little).
+better by `MARGIN` nats. Several answers and that pass take a few times as long as the greedy one, so it is for those
+who would rather wait (docs/lab_log.md has what it gains, which is little).
 """
 
 import asyncio
