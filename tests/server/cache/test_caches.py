@@ -13,8 +13,13 @@ import pytest
 
 Start = Callable[..., Any]
 
-LARGEST = "def largest(numbers):\n    best = numbers[0]\n    for number in numbers:\n        if number > best:\n            "
-RENAMED = "def greatest(values):\n    top = values[0]\n    for value in values:\n        if value > top:\n            "
+LARGEST = """\
+def largest(numbers):
+    best = numbers[0]
+    for number in numbers:
+        if number > best:
+            """
+RENAMED = LARGEST.replace("largest", "greatest").replace("number", "value").replace("best", "top")
 
 
 @pytest.fixture(scope="module")
