@@ -1,8 +1,10 @@
 """What the caches of answers are worth: many requests, most of them asked before, asked of one server in this process.
 
 Each reply says which tier answered. A client remembers what it was answered, so it can type it, or fetch it by its
-address; it checks every answer that it knows already, and has the server compute anew (`no-store`) every answer that a
-guess had part in, and one in `check_every` of the others. So a false hit would be seen.
+address; it checks every answer that it knows already, and has the server compute anew (`no-cache`) every answer that a
+guess had part in, and one in `check_every` of the others. So a false hit would be seen. Answers are compared where
+their address is the same: a document's prompt depends on what was asked for it before, so the same place may be another
+question later.
 
 The baseline of a tier are the requests of the same run that nobody knew anything of (`miss`). A hit that is known
 computes nothing; of a guess that was right the model reads all tokens at once, which saves steps of decoding and
@@ -47,6 +49,7 @@ class Replayed:
 
     asked: list[Asked] = field(default_factory=list)
     num_checked: Counter[str] = field(default_factory=Counter)  # by tier
+    num_moved: int = 0  # could not be checked: the window had moved
     false: list[Mapping[str, str]] = field(default_factory=list)
     guesses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -105,6 +108,7 @@ class _Client:
         self._check_every = check_every
         self._replayed = replayed
         self._known: dict[Place, _Known] = {}
+        self._computed: dict[str, str] = {}  # by address: what the model said, nothing being known
 
     async def ask(self, way: Way, place: Place) -> None:
         known = self._known.get(place)
@@ -147,14 +151,27 @@ class _Client:
                 said["usage"]["completion_tokens"],
             )
         )
-        known = self._known.get(place)
-        if known is not None:
-            self._check(place, tier, text, known.text)
-        elif tier in _GUESSED or (tier != "miss" and len(self._replayed.asked) % self._check_every == 0):
-            anew = await self._post(place, {"cache-control": "no-store"})
-            self._check(place, tier, text, json.loads(anew.body)["choices"][0]["text"])
-        if known is None:
-            self._known[place] = _Known(text, reply.headers.get("content-location"))
+        address = reply.headers.get("content-location")
+        if place not in self._known:
+            self._known[place] = _Known(text, address)
+        if tier == "miss" and address is not None and address not in self._computed:
+            self._computed[address] = text
+        elif address in self._computed:
+            self._check(place, tier, text, self._computed[address])
+        elif tier in _GUESSED or len(self._replayed.asked) % self._check_every == 0:
+            await self._check_anew(place, tier, text, address)
+
+    async def _check_anew(self, place: Place, tier: str, text: str, address: str | None) -> None:
+        """A window may have moved since: then it is another question, which has another address."""
+        anew = await self._post(place, {"cache-control": "no-cache"})
+        right = json.loads(anew.body)["choices"][0]["text"]
+        moved_to = anew.headers.get("content-location")
+        if moved_to is not None:
+            self._computed[moved_to] = right
+        if moved_to == address:
+            self._check(place, tier, text, right)
+        else:
+            self._replayed.num_moved += 1
 
     async def _post(self, place: Place, headers: Mapping[str, str] | None = None) -> Reply:
         body = {

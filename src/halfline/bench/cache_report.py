@@ -26,6 +26,7 @@ def summary(replayed: Replayed) -> dict[str, object]:
         "tiers": {tier: each for tier, each in tiers.items() if each},
         "by_way": {way: dict(Counter(each.tier for each in asked if each.way == way)) for way in MIX},
         "checked": dict(replayed.num_checked),
+        "moved": replayed.num_moved,
         "false_hits": len(replayed.false),
         "guesses": {tier: dict(each) for tier, each in replayed.guesses.items()},
     }

@@ -28,6 +28,10 @@ def bench_cache(
             min=1, help="Of known answers that were not asked before, one in so many is computed again."
         ),
     ] = 10,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Stop after so long with what there is; unless said, make all requests."),
+    ] = None,
     results: Annotated[Path, typer.Option(help="Folder for the raw JSON and the plots.")] = Path(
         "bench/results"
     ),
@@ -38,7 +42,10 @@ def bench_cache(
     """
     with one_sentence():
         import json  # start-up time: all of these
+        import math
         import tempfile
+        import time
+        from itertools import takewhile
 
         from rich.console import Console
         from rich.table import Table
@@ -72,9 +79,10 @@ def bench_cache(
                 return assemble(known, load_parts(known, find_model(known))).loaded
 
             places = _places(data, max(10, int(requests * _PLACES_PER_REQUEST)))
+            end = math.inf if minutes is None else time.monotonic() + 60 * minutes
             replayed = replay_caches(
                 load,
-                drawn(places, requests, seed=1),
+                takewhile(lambda request: time.monotonic() < end, drawn(places, requests, seed=1)),
                 max_tokens,
                 check_every,
                 lambda count: status.update(f"{count} of {requests} requests"),
