@@ -244,9 +244,10 @@ class Receipt:
     `num_known_tokens` of the generated ones had been computed before, and all of them where the tier is "typed".
     `num_unshown_tokens` were computed for this request and are no part of its answer: behind its end, or in vain.
 
-    `cut_characters` were generated and not shown, by the rule that kept them back. `confidence` is how probable the
+    `cut_characters` were generated and not shown, by the rule that kept them back; `ended_by` is, of each choice that
+    came to its end, the rule that ended it; None: none did. `confidence` is how probable the
     model found the first choice's first tokens; None: nobody looked. `tenant` is whose request it was, and who alone
-    may see this. `address` is where the answer is kept, in hexadecimal digits; None: it is not.
+    may see this. `address` is where the answer can be fetched again, in hexadecimal digits; None: nowhere.
     """
 
     request_id: str
@@ -266,6 +267,7 @@ class Receipt:
     num_known_tokens: int = 0
     num_unshown_tokens: int = 0
     cut_characters: Mapping[str, int] = field(default_factory=dict)
+    ended_by: tuple[str | None, ...] = ()
     confidence: float | None = None
     ledger: Mapping[str, object] = field(default_factory=dict)
     tenant: str = "local"

@@ -72,5 +72,6 @@ def split(piece: Piece, start: int, num_characters: int) -> tuple[Piece, Piece]:
         piece.starts[num_tokens:],
         piece.cuts,
         piece.confidence,
+        piece.ended_by,
     )
     return first, rest

@@ -55,7 +55,8 @@ class Piece:
     """Text that may be shown now, the tokens whose text has been shown in full by it, and where the text of each
     starts, in characters from the first token's on.
 
-    The last piece also says what was cut, and how sure the model was if that was looked at.
+    The last piece also says what was cut, by which rule the text was ended, None: by none, and how sure the model was
+    if that was looked at.
     """
 
     text: str = ""
@@ -63,6 +64,7 @@ class Piece:
     starts: tuple[int, ...] = ()
     cuts: tuple[Cut, ...] = ()
     confidence: float | None = None
+    ended_by: str | None = None
 
     def __add__(self, other: "Piece") -> "Piece":
         return Piece(
@@ -71,6 +73,7 @@ class Piece:
             self.starts + other.starts,
             self.cuts + other.cuts,
             self.confidence if other.confidence is None else other.confidence,
+            self.ended_by if other.ended_by is None else other.ended_by,
         )
 
 
@@ -85,6 +88,7 @@ def joined(pieces: Sequence[Piece]) -> Piece:
         tuple(start for piece in pieces for start in piece.starts),
         tuple(cut for piece in pieces for cut in piece.cuts),
         next((piece.confidence for piece in reversed(pieces) if piece.confidence is not None), None),
+        next((piece.ended_by for piece in reversed(pieces) if piece.ended_by is not None), None),
     )
 
 
@@ -115,6 +119,7 @@ class Reader:
         self._num_read = -len(forced_text)
         self._num_shown = 0
         self._written = Written(rewrites)
+        self._ended_by: str | None = None
         self.num_forced = 0
         """Tokens so far of which nothing stands behind the forced text."""
         self.stopped = False
@@ -173,6 +178,7 @@ class Reader:
                 text += each.finish()
             if each.stopped:
                 self.stopped = last = True
+                self._ended_by = each.rule  # the last of them left the least
             self._num_kept_back[position] += num_given - len(text)
         return text
 
@@ -193,7 +199,7 @@ class Reader:
         if not last:
             return Piece(written, tuple(shown), places)
         confidence = None if self._judge is None else self._judge.confidence
-        return Piece(written, tuple(shown), places, self._cuts(), confidence)
+        return Piece(written, tuple(shown), places, self._cuts(), confidence, self._ended_by)
 
     def _cuts(self) -> tuple[Cut, ...]:
         kept_back = zip(self._filters, self._num_kept_back, strict=True)

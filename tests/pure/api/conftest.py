@@ -57,7 +57,7 @@ class FakePipeline:
     `gate` holds generation after the first token until it is set, `settles` the last numbers of what has ended.
     `refusal` is raised before the first delta.
     `fails` ends every choice with "failed" after one token, `sheds` is raised then; `ends_with` is how others end.
-    No choice has more than `most_tokens`. `tier` is where all answers say they come from.
+    No choice has more than `most_tokens`. `tier`, `address` and `ended_by` are what all receipts say.
     """
 
     gate: asyncio.Event | None = None
@@ -68,6 +68,8 @@ class FakePipeline:
     ends_with: FinishReason = "length"
     most_tokens: int = 1 << 30
     tier: Tier = "miss"
+    address: str | None = None
+    ended_by: str | None = None
     requests: list[CompletionRequest] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     called_off: list[str] = field(default_factory=list)
@@ -164,6 +166,8 @@ class FakePipeline:
             num_known_tokens=0 if self.tier == "miss" else 2,
             num_unshown_tokens=1,
             tenant=request.tenant,
+            address=self.address,
+            ended_by=(self.ended_by,) * request.num_choices,
         )
 
 

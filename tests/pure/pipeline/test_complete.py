@@ -20,7 +20,7 @@ from halfline.model.random_model import BOS_ID, EOS_ID, byte_vocab
 from halfline.model.reference import with_logits
 from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.options import PipelineOptions
-from halfline.request import ChoiceDelta, CompletionRequest, Document, SamplingParams
+from halfline.request import Bounds, ChoiceDelta, CompletionRequest, Document, SamplingParams
 from halfline.sampling.sampler import Sampler, score
 from halfline.text.tokenizer import Tokenizer
 
@@ -301,10 +301,16 @@ def test_a_receipt_says_which_rules_cut_how_much_and_nothing_is_cut_for_who_want
     async def main(pipeline: CompletionPipeline, engine: EngineHandle) -> None:
         trimmed = await pipeline.complete(request(document))
         assert trimmed.receipt.cut_characters == {"suffix_overlap": 2}
+        assert trimmed.receipt.ended_by == ("suffix_overlap",)
         assert trimmed.receipt.confidence is None
         whole = await pipeline.complete(request(document, id="r2", postprocess=False))
         assert whole.choices[0].text == "'hi')\nmore()\n"
-        assert whole.receipt.cut_characters == {}
+        assert (whole.receipt.cut_characters, whole.receipt.ended_by) == ({}, (None,))
+        # A rule may end an answer of which nothing is kept back.
+        timed = request(document, id="r3", postprocess=False, bounds=Bounds(line_time_ms=0))
+        late = await pipeline.complete(timed)
+        assert late.choices[0].text == "'hi')\n"
+        assert (late.receipt.cut_characters, late.receipt.ended_by) == ({}, ("line_time",))
 
     serve(main, ScriptedExecutor("'hi')\nmore()\n", len("print(")))
 

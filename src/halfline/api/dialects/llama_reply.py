@@ -14,7 +14,10 @@ from halfline.api import sse
 from halfline.api.dialects.llama_body import LlamaCall
 from halfline.api.failures import error_headers, error_message, status_of
 from halfline.errors import HalflineError, PromptTooLong
+from halfline.pipeline.postprocess.line_time import LineTime
+from halfline.pipeline.postprocess.min_indent import MinIndent
 from halfline.request import Choice, ChoiceDelta, Completion, FinishReason, Receipt, TokenLogprob
+from halfline.sampling.stop import StopStrings
 from halfline.text.tokenizer import Tokenizer
 
 _TYPES = {
@@ -96,7 +99,8 @@ class LlamaReply:
     def _final(self, index: int, position: int, ending: _Ending, receipt: Receipt) -> dict[str, object]:
         given, request = self._call.given, self._call.requests[position]
         num_generated = len(ending.token_ids)
-        stop_type, word = _stop_type(ending.reason, receipt, request.params.stop)
+        ended_by = receipt.ended_by[index - self._first[position]]
+        stop_type, word = _stop_type(ending.reason, ended_by, request.params.stop)
         reply: dict[str, object] = {
             "index": index,
             "content": ending.text,
@@ -180,14 +184,14 @@ def _ended(choice: Choice) -> _Ending:
     return _Ending(choice.text, choice.token_ids, choice.finish_reason, choice.logprobs)
 
 
-def _stop_type(reason: FinishReason, receipt: Receipt, stops: Sequence[str]) -> tuple[str, str]:
+def _stop_type(reason: FinishReason, ended_by: str | None, stops: Sequence[str]) -> tuple[str, str]:
     """`stop_type` and `stopping_word`. The word is told where only one was given."""
     match reason:
         case "length" | "superseded" | "deadline":
             return "limit", ""
-        case "stop" if {"min_indent", "line_time"} & receipt.cut_characters.keys():
+        case "stop" if ended_by in (MinIndent.rule, LineTime.rule):
             return "limit", ""
-        case "stop" if stops and "stop" in receipt.cut_characters:
+        case "stop" if ended_by == StopStrings.rule:
             return "word", stops[0] if len(stops) == 1 else ""
         case "stop":
             return "eos", ""

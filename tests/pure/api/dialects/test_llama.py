@@ -117,6 +117,26 @@ async def test_a_stream_has_parts_then_one_last_event_and_no_done(on_stage) -> N
     assert events[-1]["timings"]["predicted_n"] == 2
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("ended_by", "stop_type", "word"),
+    [
+        ("line_time", "limit", ""),
+        ("min_indent", "limit", ""),
+        ("stop", "word", "!"),
+        ("scope", "eos", ""),
+        (None, "eos", ""),
+    ],
+)
+async def test_the_stop_type_is_by_what_ended_the_answer(on_stage, stream, ended_by, stop_type, word) -> None:
+    async with on_stage() as stage:
+        stage.pipeline.ends_with, stage.pipeline.ended_by = "stop", ended_by
+        body = {"prompt": "x", "n_predict": 2, "stop": ["!"], "stream": stream}
+        reply = await stage.client.post("/completion", json=body)
+    last = json.loads(reply.text.strip().split("\n\n")[-1].removeprefix("data: "))
+    assert (last["stop_type"], last["stopping_word"]) == (stop_type, word)
+
+
 async def test_what_changes_the_answer_and_is_not_served_is_refused(on_stage) -> None:
     for field, value in (("grammar", 'root ::= "a"'), ("mirostat", 2), ("lora", [{"id": 0, "scale": 1.0}])):
         reply, requests = await asked(on_stage, "/completion", prompt="x", **{field: value})
