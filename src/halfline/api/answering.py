@@ -94,7 +94,8 @@ class Answering:
         completions = await self.whole(begun, request.receive)
         receipts = [completion.receipt for completion in completions]
         headers = {"X-Cache": _tier(receipts), **_costs(receipts)}
-        if len(receipts) == 1 and receipts[0].address is not None:
+        # What is kept are all choices that were generated, of one request.
+        if len(receipts) == 1 and receipts[0].address is not None and not begun.call.selects:
             headers["Content-Location"] = f"{FRAGMENTS_PATH}/{receipts[0].address}"
         if superseded(completions):
             headers[SUPERSEDED] = "1"

@@ -56,13 +56,14 @@ class StreamedReply(Protocol):
 class Call:
     """One or more requests that are answered together; none, where there is nothing to generate.
 
-    `stream` None: the client wants the answer as a whole.
+    `stream` None: the client wants the answer as a whole. `selects`: the reply leaves out choices that were generated.
     """
 
     id: str
     requests: tuple[CompletionRequest, ...]
     reply: Reply
     stream: StreamedReply | None = None
+    selects: bool = False
 
 
 Read = Callable[[bytes, Arrival], Call]

@@ -87,7 +87,13 @@ def _read_copilot(body: bytes, arrival: Arrival) -> Call:
 
 def _call(call: CompletionCall, arrival: Arrival) -> Call:
     reply = CompletionReply(call, arrival.loaded.model.name, arrival.created)
-    return Call(id=call.id, requests=call.requests, reply=reply, stream=reply if call.streams else None)
+    return Call(
+        id=call.id,
+        requests=call.requests,
+        reply=reply,
+        stream=reply if call.streams else None,
+        selects=call.selects,
+    )
 
 
 def _read_tabby(body: bytes, arrival: Arrival) -> Call:

@@ -7,6 +7,8 @@ from halfline.api.answering import FRAGMENTS_PATH, Answering
 from halfline.api.tenants import tenant_of
 from halfline.errors import UnknownFragment
 
+_VARY = "Authorization, x-api-key, api-key"  # a key comes in one of these and decides the tenant
+
 
 def fragments_router(answering: Answering) -> APIRouter:
     router = APIRouter()
@@ -22,7 +24,7 @@ def fragments_router(answering: Answering) -> APIRouter:
             "ETag": found.etag,
             # Only for whom it was answered: no proxy that others use may keep it.
             "Cache-Control": f"private, max-age={int(found.max_age_s)}",
-            "Vary": "Authorization",
+            "Vary": _VARY,
             "X-Cache": "http",
         }
         answering.metrics.fetched()

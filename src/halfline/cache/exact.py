@@ -43,7 +43,7 @@ class ExactAnswers:
         return None if data is None else _unpacked(data)
 
     def holds(self, address: bytes) -> bool:
-        """Whether memory has it."""
+        """Whether `get` would find it."""
         return self._store.holds(address)
 
     def may_fetch(self, address: bytes) -> bool:

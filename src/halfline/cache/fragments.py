@@ -1,7 +1,7 @@
-"""Whole answers as text, each under the address of its question, for clients that ask again by that (RFC 9110, 9111).
+"""Whole answers as text, each under an address of its own, for clients that fetch them again by that (RFC 9110, 9111).
 
-The address is a digest of everything that decides the answer, the model among it, so what is found there is what the
-same question would be answered today; when the model is another one there is nothing under the old address.
+The address is a digest of everything that decided the answer, and of the answer: what is found there is what was
+replied, whatever the same question is answered later. What another model left is not found.
 """
 
 import json
@@ -26,26 +26,28 @@ class Fragment:
 
 
 class Fragments:
-    """Lives on the event loop."""
+    """Lives on the event loop. `scope` says what computes: fragments of another are never found."""
 
-    def __init__(self, store: Store, max_age_s: float) -> None:
+    def __init__(self, store: Store, scope: bytes, max_age_s: float) -> None:
         self._store = store
+        self._scope = scope
         self._max_age_s = max_age_s
 
-    def put(self, tenant: str, address: bytes, choices: Sequence[Choice]) -> None:
-        """Keep an answer, unless somebody called off a part of it; one that is there is the same."""
-        key = _key(tenant, address)
-        if self._store.holds(key) or not all(each.finish_reason in KEPT_REASONS for each in choices):
-            return
-        body = {
-            "object": "fragment",
-            "id": address.hex(),
-            "choices": [
-                {"index": each.index, "text": each.text, "finish_reason": each.finish_reason}
-                for each in choices
-            ],
-        }
-        self._store.put(key, json.dumps(body, separators=(",", ":")).encode())
+    def put(self, tenant: str, question: bytes, choices: Sequence[Choice]) -> str | None:
+        """Where the answer to the question is kept from now on, in hexadecimal digits; None: it is not, because a part
+        of it was called off or because it is too large.
+        """
+        if not all(each.finish_reason in KEPT_REASONS for each in choices):
+            return None
+        told = [
+            {"index": each.index, "text": each.text, "finish_reason": each.finish_reason} for each in choices
+        ]
+        digest = blake2b(question + json.dumps(told).encode(), digest_size=ADDRESS_BYTES)
+        key = self._key(tenant, digest.digest())
+        if not self._store.holds(key):  # else it is the same
+            body = {"object": "fragment", "id": digest.hexdigest(), "choices": told}
+            self._store.put(key, json.dumps(body, separators=(",", ":")).encode())
+        return digest.hexdigest() if self._store.holds(key) else None
 
     async def get(self, tenant: str, address: str) -> Fragment | None:
         """None where there is none, or it is another tenant's."""
@@ -53,7 +55,7 @@ class Fragments:
             raw = bytes.fromhex(address)
         except ValueError:
             return None
-        key = _key(tenant, raw)
+        key = self._key(tenant, raw)
         body = self._store.get(key)
         if body is None:
             body = await self._store.fetch(key)
@@ -63,8 +65,9 @@ class Fragments:
         etag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
         return Fragment(body, etag, max(0.0, self._max_age_s - age_s))
 
-
-def _key(tenant: str, address: bytes) -> bytes:
-    """Whoever learns of another tenant's address finds nothing there."""
-    name = tenant.encode("utf-8", "surrogatepass")
-    return blake2b(b"fragment" + len(name).to_bytes(8, "little") + name + address, digest_size=32).digest()
+    def _key(self, tenant: str, address: bytes) -> bytes:
+        """Whoever learns of another tenant's address finds nothing there."""
+        name = tenant.encode("utf-8", "surrogatepass")
+        parts = (self._scope, name, address)
+        framed = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+        return blake2b(b"fragment" + framed, digest_size=32).digest()

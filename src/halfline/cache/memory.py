@@ -29,16 +29,17 @@ class MemoryTier:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, key: bytes) -> bool:
-        """Whether it is there, perhaps too old."""
-        return key in self._entries
+    def holds(self, key: bytes, now: float) -> bool:
+        """Whether `get` would find it; counts as no use."""
+        kept = self._entries.get(key)
+        return kept is not None and not self._too_old(kept, now)
 
     def get(self, key: bytes, now: float) -> Kept | None:
         """None when it is not there or too old."""
         kept = self._entries.get(key)
         if kept is None:
             return None
-        if now - kept.stored_at > self._max_age_s:
+        if self._too_old(kept, now):
             self.drop(key)
             return None
         self._entries.move_to_end(key)
@@ -55,10 +56,19 @@ class MemoryTier:
             self.drop(next(iter(self._entries)))
             self.num_evicted += 1
 
+    def put_older(self, key: bytes, kept: Kept) -> None:
+        """As `put`, but what is there and as fresh stays."""
+        there = self._entries.get(key)
+        if there is None or there.stored_at < kept.stored_at:
+            self.put(key, kept)
+
     def drop(self, key: bytes) -> None:
         kept = self._entries.pop(key, None)
         if kept is not None:
             self.num_bytes -= _num_bytes(key, kept)
+
+    def _too_old(self, kept: Kept, now: float) -> bool:
+        return now - kept.stored_at > self._max_age_s
 
     def check(self) -> None:
         """Raise InvariantBroken unless the bytes are counted right and within their bound. Walks everything."""

@@ -49,9 +49,9 @@ class Store:
         return kept.value
 
     def holds(self, key: bytes) -> bool:
-        """Whether it is in memory; counts as no use."""
+        """Whether `get` would find it; counts as no use."""
         self._take_over()
-        return key in self._memory
+        return self._memory.holds(key, self._clock())
 
     def may_fetch(self, key: bytes) -> bool:
         """Whether a slow tier may hold what memory does not."""
@@ -64,7 +64,7 @@ class Store:
                 kept = await each.get(key)
                 self._counts[each.tier.name, "miss" if kept is None else "hit"] += 1
                 if kept is not None:
-                    self._memory.put(key, kept)
+                    self._memory.put_older(key, kept)
                     return kept.value
         return None
 
@@ -119,7 +119,7 @@ class Store:
     def _take_over(self) -> None:
         while self._warmed:
             for key, kept in reversed(self._warmed.pop()):  # what was used last ends up as such
-                self._memory.put(key, kept)
+                self._memory.put_older(key, kept)
 
 
 def open_store(options: CacheOptions, directory: Path) -> Store:

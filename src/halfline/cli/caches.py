@@ -47,7 +47,7 @@ def open_caches(settings: Settings, scope: bytes) -> Caches:
     return Caches(
         store,
         ExactAnswers(store, scope) if on else None,
-        Fragments(store, options.max_age_s) if on else None,
+        Fragments(store, scope, options.max_age_s) if on else None,
         tuple(guessing),
         save,
     )

@@ -32,7 +32,7 @@ from halfline.pipeline.receipts import Receipts, Trace
 from halfline.pipeline.suffix_judge import SuffixJudge
 from halfline.pipeline.typed_through import TypedThrough
 from halfline.pipeline.works import Works, is_greedy, is_remembered
-from halfline.request import ChoiceDelta, Completion, CompletionRequest, Document, Receipt
+from halfline.request import Choice, ChoiceDelta, Completion, CompletionRequest, Document, Receipt
 from halfline.text.infill import InfillOrder
 from halfline.text.spellings import Spellings
 from halfline.text.tokenizer import Tokenizer
@@ -110,21 +110,16 @@ class CompletionPipeline:
         Raises before the first delta: BadRequest and its kinds (PromptTooLong, UnencodableText), NotNow
         (Overloaded, shutting down), EngineFailed.
         """
-        return self._answer(request, whole_lines=False)
+        return self._answer(request, whole=False)
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """The whole answer at once. Raises as `stream` does before its first delta.
 
         An editor's answer that is cut short by its deadline ends with a whole line, if it has one by then.
         """
-        deltas: list[list[ChoiceDelta]] = [[] for _ in range(request.num_choices)]
-        async for delta in self._answer(request, whole_lines=isinstance(request.prompt, Document)):
-            deltas[delta.index].append(delta)
+        choices = _choices([delta async for delta in self._answer(request, whole=True)])
         receipt = self._receipts.find(request.id)
         assert receipt is not None  # kept when the stream ended, just above
-        choices = tuple(joined(each) for each in deltas)
-        if self._fragments is not None and receipt.address is not None:
-            self._fragments.put(request.tenant, bytes.fromhex(receipt.address), choices)
         return Completion(request.id, choices, receipt)
 
     def cancel(self, request_id: str, tenant: str) -> bool:
@@ -141,9 +136,8 @@ class CompletionPipeline:
         """The same of one that has ended, with its last numbers, which may come an engine step later."""
         return await self._receipts.final(request_id)
 
-    async def _answer(
-        self, request: CompletionRequest, *, whole_lines: bool
-    ) -> AsyncGenerator[ChoiceDelta, None]:
+    async def _answer(self, request: CompletionRequest, *, whole: bool) -> AsyncGenerator[ChoiceDelta, None]:
+        """`whole`: its reader waits for the end of it."""
         started_at = self._clock()
         self._check_bias(request)
         prompt = await self._prompts.build(request, crowded=self._engine.crowded)
@@ -165,12 +159,17 @@ class CompletionPipeline:
             follower,
             self._engine,
             self._tokenizer,
-            whole_lines=whole_lines and left_ms is not None,
+            whole_lines=whole and isinstance(request.prompt, Document) and left_ms is not None,
         )
+        told: list[ChoiceDelta] = []
+        kept_at: str | None = None
         try:
             async with aclosing(aiter(deltas)) as each:
                 async for delta in each:
+                    told.append(delta)
                     yield delta
+            if whole and self._fragments is not None and address is not None:
+                kept_at = self._fragments.put(request.tenant, address, _choices(told))
         finally:
             if alarm is not None:
                 alarm.cancel()
@@ -185,7 +184,7 @@ class CompletionPipeline:
                     follower,
                     (self._clock() - started_at) * 1e3,
                     [deltas.endings[index] for index in sorted(deltas.endings)],
-                    None if address is None or self._fragments is None else address.hex(),
+                    kept_at,
                 )
             )
 
@@ -287,3 +286,11 @@ class CompletionPipeline:
         if self._remembers(request):
             late = self._works.greedy(idle(request), prompt, trims)
             self._late_work.begin(cursor_of(request), lambda: self._typed_through.look_ahead([late]))
+
+
+def _choices(deltas: Sequence[ChoiceDelta]) -> tuple[Choice, ...]:
+    """Of a whole answer, in their order."""
+    by_index: dict[int, list[ChoiceDelta]] = {}
+    for delta in deltas:
+        by_index.setdefault(delta.index, []).append(delta)
+    return tuple(joined(by_index[index]) for index in sorted(by_index))

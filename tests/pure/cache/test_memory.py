@@ -26,8 +26,22 @@ def test_what_is_too_old_is_not_found_and_takes_no_room() -> None:
     memory = MemoryTier(1 << 20, max_age_s=10.0)
     memory.put(b"aaaa", Kept(b"abc", 100.0))
     assert memory.get(b"aaaa", 110.0) is not None
+    assert memory.holds(b"aaaa", 110.0)
+    assert not memory.holds(b"aaaa", 110.5)
     assert memory.get(b"aaaa", 110.5) is None
     assert memory.num_bytes == 0
+
+
+def test_what_comes_late_from_elsewhere_replaces_only_what_is_older() -> None:
+    memory = MemoryTier(1 << 20, max_age_s=10.0)
+    memory.put(b"aaaa", Kept(b"abc", 100.0))
+    memory.put_older(b"aaaa", Kept(b"old", 99.0))
+    assert memory.get(b"aaaa", 101.0) == Kept(b"abc", 100.0)
+    memory.put_older(b"aaaa", Kept(b"new", 101.0))
+    memory.put_older(b"bbbb", Kept(b"def", 1.0))
+    assert memory.get(b"aaaa", 101.0) == Kept(b"new", 101.0)
+    assert not memory.holds(b"bbbb", 101.0)
+    memory.check()
 
 
 def test_a_value_that_never_fits_is_passed_over_and_takes_the_old_one_with_it() -> None:

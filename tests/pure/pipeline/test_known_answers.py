@@ -1,6 +1,7 @@
 """Who asks exactly the same is told exactly the same, computed or not."""
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from itertools import combinations
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from halfline.cache.exact import ExactAnswers
+from halfline.cache.fragments import Fragments
 from halfline.cache.memory import MemoryTier
 from halfline.cache.store import Store
 from halfline.engine.handle import EngineHandle
@@ -48,9 +50,16 @@ def serve(main: Main, store: Store | None = None, options: PipelineOptions | Non
         executor = Babbler(256)
         engine = EngineHandle(executor, EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off"))
         engine.start()
-        exact = ExactAnswers(store or Store(MemoryTier(1 << 24, 1e12)), b"babbler")
+        kept = store or Store(MemoryTier(1 << 24, 1e12))
+        exact = ExactAnswers(kept, b"babbler")
+        fragments = Fragments(kept, b"babbler", 1e12)
         pipeline = CompletionPipeline(
-            engine, TOKENIZER, executor.spec, options or PipelineOptions(), exact=exact
+            engine,
+            TOKENIZER,
+            executor.spec,
+            options or PipelineOptions(),
+            exact=exact,
+            fragments=fragments,
         )
         try:
             async with asyncio.timeout(60):
@@ -190,6 +199,32 @@ def test_a_cancelled_answer_is_not_kept() -> None:
         assert again.choices[0].finish_reason == "length"
 
     serve(main)
+
+
+def test_an_address_is_told_of_what_is_kept_and_holds_what_was_replied() -> None:
+    store = Store(MemoryTier(1 << 24, 1e12))
+    fragments = Fragments(store, b"babbler", 1e12)
+
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        asked = request(params=SamplingParams(ignore_eos=True), max_tokens=100, num_choices=2)
+        cut = asyncio.ensure_future(pipeline.complete(asked))
+        while not pipeline.cancel("r", "local"):
+            await asyncio.sleep(0)
+        assert (await cut).receipt.address is None
+        streamed = [delta async for delta in pipeline.stream(replace(asked, max_tokens=3))]
+        receipt = pipeline.receipt("r")
+        assert streamed and receipt is not None and receipt.address is None
+        computed = await pipeline.complete(asked)
+        again = await pipeline.complete(asked)
+        assert again.receipt.tier == "exact"
+        for answer in (computed, again):
+            assert answer.receipt.address is not None
+            fragment = await fragments.get("local", answer.receipt.address)
+            assert fragment is not None
+            told = [choice["text"] for choice in json.loads(fragment.body)["choices"]]
+            assert told == [choice.text for choice in answer.choices]
+
+    serve(main, store)
 
 
 def test_a_store_outlives_the_pipeline_that_filled_it() -> None:

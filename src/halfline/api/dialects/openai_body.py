@@ -108,6 +108,11 @@ class CompletionCall:
     streams: bool
     includes_usage: bool
 
+    @property
+    def selects(self) -> bool:
+        """Whether more is generated than returned."""
+        return any(request.num_choices > self.num_choices for request in self.requests)
+
 
 def read_completion_call(
     body: bytes, call_id: str, tenant: str, options: ApiOptions, max_context: int
