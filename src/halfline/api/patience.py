@@ -1,36 +1,63 @@
-"""How long a connection may keep us waiting: for a request's head, and for its reader when an answer is ready.
+"""How long a connection may keep us waiting: for a request's head, and for its reader when an answer is ready; and how
+soon its end is noticed.
 
 Uvicorn waits for the first head, and for the rest of any, for ever, and so for a reader that has stopped reading;
-between two requests its keep-alive timeout holds.
+between two requests its keep-alive timeout holds. While a request waits behind another it does not read, and so does
+not see that the client has left; and when it sees it, it tells the last request of the connection, not the running one.
 """
 
 import asyncio
+import select
+import socket
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+MAX_UNREAD_BYTES = 16 * 1024
+"""What the system may keep of an answer beyond what is on its way: it would take megabytes from us before a reader that
+has stopped is noticed. What is on its way is bounded by the reader's own system."""
+
+_READS_ON_BYTES = 64 * 1024
+"""What a reader that is behind has to read, in the time it has for that, to be given the same time again."""
+
+_LOOK_AGAIN_S = 0.25
+
+# Linux tells that the other end was closed although there is unread data before that; elsewhere only a reset is seen.
+_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[HttpToolsProtocol]:
     """Uvicorn's protocol, closing a connection `header_timeout_s` after it was made, or after the first byte of a later
-    request, if the request's head is not whole by then; and `send_timeout_s` after its reader fell behind by what
-    asyncio buffers (64 KiB), if it has not read most of that by then. What was asked for there ends like that of any
-    client that leaves.
+    request, if the request's head is not whole by then; and `send_timeout_s` after its reader fell behind, which is by
+    MAX_UNREAD_BYTES and as much in our own buffer, if it has read neither most of that by then nor another 64 KiB.
+    What was asked for there ends like that of any client that leaves, which is noticed at once, or a quarter of a
+    second later where more requests wait behind the one that runs.
     """
 
     class Protocol(HttpToolsProtocol):
         _head_timer: asyncio.TimerHandle | None = None
         _reader_timer: asyncio.TimerHandle | None = None
+        _leaving_timer: asyncio.TimerHandle | None = None
         _reading_body = False
+        _running: RequestResponseCycle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            _keep_little(transport)
             self._expect_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._head_is_whole()
             self._reader_goes_on()
+            self.pipeline.clear()
+            if self._leaving_timer is not None:
+                self._leaving_timer.cancel()
+            if self._running is not None and not self._running.response_complete:
+                self._running.disconnected = True
+                self._running.message_event.set()
 
         def data_received(self, data: bytes) -> None:
             if not self._reading_body:
@@ -45,6 +72,12 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
             self._head_is_whole()
             self._reading_body = True
             super().on_headers_complete()
+            if self.pipeline and self._leaving_timer is None:
+                self._look_whether_left()
+
+        def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+            self._running = cycle
+            super()._start_asgi_task(cycle, app)
 
         def on_message_complete(self) -> None:
             self._reading_body = False
@@ -52,7 +85,7 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._reader_timer = self.loop.call_later(send_timeout_s, self._give_up_reader)
+            self._wait_for_reader()
 
         def resume_writing(self) -> None:
             super().resume_writing()
@@ -63,8 +96,22 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
                 self._reader_timer.cancel()
                 self._reader_timer = None
 
-        def _give_up_reader(self) -> None:
-            self.transport.abort()  # closing would wait for it to read what is buffered
+        def _wait_for_reader(self) -> None:
+            behind = self.transport.get_write_buffer_size()
+            self._reader_timer = self.loop.call_later(send_timeout_s, self._look_at_reader, behind)
+
+        def _look_at_reader(self, was_behind: int) -> None:
+            if was_behind - self.transport.get_write_buffer_size() >= _READS_ON_BYTES:
+                self._wait_for_reader()
+            else:
+                self.transport.abort()  # closing would wait for it to read what is buffered
+
+        def _look_whether_left(self) -> None:
+            self._leaving_timer = None
+            if _has_left(self.transport):
+                self.transport.abort()
+            elif self.pipeline:
+                self._leaving_timer = self.loop.call_later(_LOOK_AGAIN_S, self._look_whether_left)
 
         def _expect_head(self) -> None:
             if self._head_timer is None:
@@ -85,3 +132,17 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
                 self.transport.close()
 
     return Protocol
+
+
+def _keep_little(transport: asyncio.Transport) -> None:
+    """Data on its way is not bounded by this: a reader far away is sent as much at once as before."""
+    transport.set_write_buffer_limits(high=MAX_UNREAD_BYTES)
+    connection = transport.get_extra_info("socket")
+    if hasattr(socket, "TCP_NOTSENT_LOWAT") and connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNREAD_BYTES)
+
+
+def _has_left(transport: asyncio.Transport) -> bool:
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), _LEFT)
+    return bool(poll.poll(0))

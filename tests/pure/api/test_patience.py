@@ -49,10 +49,7 @@ async def serving(
     async with asyncio.timeout(PATIENCE_S):
         while not server.started:
             await asyncio.sleep(0.01)
-        listener = server.servers[0].sockets[0]
-        # What the system holds for a reader would take its time to fill; connections inherit it.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
-        yield listener.getsockname()[1]
+        yield server.servers[0].sockets[0].getsockname()[1]
         server.should_exit = True
         await task
 
@@ -76,15 +73,20 @@ async def trickle(port: int) -> bytes:
         return b""
 
 
-async def test_two_hundred_heads_that_trickle_are_given_up_and_disturb_nobody() -> None:
-    async with serving(timeout_s=1.0) as port, httpx.AsyncClient() as client:
+async def test_two_hundred_heads_that_trickle_are_given_up_and_disturb_nobody(on_stage) -> None:
+    async with (
+        on_stage() as stage,
+        serving(timeout_s=1.0, app=stage.app) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
         slow = [asyncio.create_task(trickle(port)) for _ in range(200)]
         await asyncio.sleep(0.2)
         for _ in range(5):
-            reply = await client.post(f"http://127.0.0.1:{port}/", content=b"12345")
-            assert (reply.status_code, reply.text) == (200, "5")
+            reply = await client.post("/v1/completions", json={"prompt": "y", "max_tokens": 3})
+            assert (reply.status_code, reply.json()["choices"][0]["text"]) == (200, "abc")
         heard = await asyncio.gather(*slow)
         assert {said.split(b"\r\n")[0] for said in heard} <= {b"HTTP/1.1 408 Request Timeout", b""}
+        assert len(stage.pipeline.requests) == 5
 
 
 @pytest.mark.parametrize("said", [b"", b"\r\n", b"POST"])
@@ -130,13 +132,15 @@ async def test_an_answer_is_not_cut_because_half_of_the_next_request_is_there() 
         writer.close()
 
 
-def stream(num_tokens: int) -> bytes:
-    body = json.dumps({"prompt": "x", "max_tokens": num_tokens, "logprobs": 5, "stream": True}).encode()
+def completion(num_tokens: int, *, stream: bool = True) -> bytes:
+    body = json.dumps({"prompt": "x", "max_tokens": num_tokens, "logprobs": 5, "stream": stream}).encode()
     return b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
 
 
 async def test_readers_that_stop_reading_a_stream_are_dropped_and_the_others_are_served(on_stage) -> None:
-    """Five of them; what was generated for them ends, and a request meanwhile is answered as usual."""
+    """Five of them, whose answers the system would hold; what was generated for them ends, and a request meanwhile is
+    answered as usual.
+    """
     async with (
         on_stage() as stage,
         serving(send_timeout_s=0.5, app=stage.app) as port,
@@ -146,7 +150,7 @@ async def test_readers_that_stop_reading_a_stream_are_dropped_and_the_others_are
         for connection in stopped:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", port))
-            connection.sendall(stream(num_tokens=2**31 - 1))
+            connection.sendall(completion(num_tokens=2000))
         async with asyncio.timeout(PATIENCE_S):
             while len(stage.pipeline.requests) < len(stopped):
                 await asyncio.sleep(0.01)
@@ -169,10 +173,70 @@ def read_to_the_end(connection: socket.socket) -> None:
         pass
 
 
+async def test_a_long_answer_may_take_its_reader_several_times_as_long() -> None:
+    """As long as it goes on: here it gets 8 MiB in pieces, pausing after each for half of the time it has."""
+    num_bytes = 8 << 20
+
+    async def long(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(num_bytes)})
+
+    async with serving(send_timeout_s=0.4, app=long) as port:
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+            connection.connect(("127.0.0.1", port))
+            connection.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(connection, b"GET / HTTP/1.0\r\n\r\n")
+            num_read = 0
+            async with asyncio.timeout(PATIENCE_S):
+                while num_read < num_bytes:
+                    until = num_read + (2 << 20)
+                    while num_read < min(until, num_bytes):
+                        piece = await loop.sock_recv(connection, 1 << 18)
+                        assert piece, "it was dropped"
+                        num_read += len(piece)
+                    await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    "behind", [b"\r\n", b"GET /he", b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", completion(9)]
+)
+async def test_who_leaves_ends_its_work_whatever_it_sent_behind_the_request(
+    on_stage, stream: bool, behind: bytes
+) -> None:
+    async with on_stage() as stage, serving(app=stage.app) as port:
+        stage.pipeline.gate = asyncio.Event()
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(completion(5, stream=stream) + behind)
+        async with asyncio.timeout(PATIENCE_S):
+            while not stage.pipeline.requests:
+                await asyncio.sleep(0.01)
+            writer.close()
+            while not stage.pipeline.cancelled:
+                await asyncio.sleep(0.01)
+        assert len(stage.pipeline.requests) == 1, "what waited behind is not begun"
+
+
+async def test_requests_sent_at_once_are_answered_one_behind_the_other(on_stage) -> None:
+    async with on_stage() as stage, serving(app=stage.app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        stage.pipeline.gate = asyncio.Event()
+        writer.write(b"".join(completion(n, stream=False) for n in (2, 3, 4)))
+        await asyncio.sleep(0.3)  # it has looked whether anybody is there
+        stage.pipeline.gate.set()
+        for text in (b'"ab"', b'"abc"', b'"abcd"'):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            assert text in (await reader.readexactly(length)).replace(b" ", b"")
+        writer.close()
+
+
 async def test_a_reader_that_is_slow_but_reads_gets_everything(on_stage) -> None:
     async with on_stage() as stage, serving(send_timeout_s=0.5, app=stage.app) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
-        writer.write(stream(num_tokens=2000))
+        writer.write(completion(num_tokens=2000))
         heard = b""
         async with asyncio.timeout(PATIENCE_S):
             while not heard.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"):
