@@ -492,8 +492,9 @@ void check_engine(Format format, KvFormat kv_format, Isa isa) {
   require(logits == whole, "chunks and company change no bit");
 
   engine.stop_flag().store(true);
-  const std::int32_t token = 1, block = 0, row = 0;
-  BatchView batch{&token, 1, {{0, 1, 0, &block, INT32_MAX, 0, 0}}, &row, 1, nullptr, 0};
+  const std::int32_t token = 1, row = 0;
+  const std::vector<std::int32_t> table{0, 1};   // an open block of int8 KV lies in two
+  BatchView batch{&token, 1, {{0, 1, 0, table.data(), INT32_MAX, 0, 0}}, &row, 1, nullptr, 0};
   require(!engine.run(batch, logits.data(), nullptr), "a stopped step gives up");
   engine.stop_flag().store(false);
 }

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.interrupts import imports
 from halfline.cli.start_up import hurry
 from halfline.cli.where import DataDir, SettingsFile
 
@@ -31,10 +32,10 @@ def complete(
     """Complete the code at a cursor; the text goes to standard output, timings to standard error."""
     with one_sentence():
         hurry()
-        # Start-up time: `halfline --help` needs neither HTTP nor a model.
-        from halfline.cli.cursor import document_at, document_with_mark
-        from halfline.errors import BadRequest
-        from halfline.settings import load_settings
+        with imports():  # start-up time: `halfline --help` needs neither HTTP nor a model
+            from halfline.cli.cursor import document_at, document_with_mark
+            from halfline.errors import BadRequest
+            from halfline.settings import load_settings
 
         if (place is None) != stdin:
             raise BadRequest(
@@ -43,11 +44,13 @@ def complete(
         document = document_at(place) if place is not None else document_with_mark(sys.stdin.read(), cursor)
         known = load_settings({"model": model, "api_key": key, "data_dir": data_dir}, settings)
         if server is not None:
-            from halfline.cli.asking import complete_there  # start-up time: a client needs no model,
+            with imports():
+                from halfline.cli.asking import complete_there  # start-up time: a client needs no model,
 
             sent = known.api_key.get_secret_value() if known.api_key else None
             complete_there(server, document, max_tokens, profile, sent)
         else:
-            from halfline.cli.completing import complete_here  # and a model no HTTP
+            with imports():
+                from halfline.cli.completing import complete_here  # and a model no HTTP
 
             complete_here(known, document, max_tokens, profile)

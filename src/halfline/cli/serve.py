@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.interrupts import imports
 from halfline.cli.start_up import hurry
 from halfline.cli.where import DataDir, SettingsFile
 
@@ -41,8 +42,8 @@ def serve(
     }
     with one_sentence():
         hurry()
-        # Start-up time: `halfline --help` needs neither HTTP nor a model.
-        from halfline.cli.serving import run_server
-        from halfline.settings import load_settings
+        with imports():  # start-up time: `halfline --help` needs neither HTTP nor a model
+            from halfline.cli.serving import run_server
+            from halfline.settings import load_settings
 
         run_server(load_settings(flags, settings))

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 MAX_TOKENS = 10
+COMPUTED = {"Cache-Control": "no-store"}  # each time anew: nothing here is about answers that are known
 
 
 def prompts(count: int) -> list[str]:
@@ -51,13 +52,15 @@ def test_fifty_streams_of_which_twenty_leave_give_the_others_what_each_gets_alon
 
     async def together() -> list[str]:
         limits = httpx.Limits(max_connections=50)
-        async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as client:
+        async with httpx.AsyncClient(
+            base_url=server.url, timeout=120, limits=limits, headers=COMPUTED
+        ) as client:
             return await asyncio.gather(
                 *(stream(client, text, leave_after=2 if n % 5 < 2 else None) for n, text in enumerate(texts))
             )
 
     async def alone(stayed: list[str]) -> list[str]:
-        async with httpx.AsyncClient(base_url=server.url, timeout=120) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=120, headers=COMPUTED) as client:
             return [await stream(client, text) for text in stayed]
 
     # Once before counting: the first requests open what stays open.
