@@ -1,5 +1,7 @@
 """Tasks over HTTP: listed, found by words, run by a version, refused with all that is wrong."""
 
+import json
+
 import pytest
 
 from halfline.context.templates.library import TaskLibrary
@@ -102,6 +104,9 @@ async def test_an_answer_is_streamed_on_demand(on_stage, tasks) -> None:
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert '"content":"b"' in reply.text.replace(" ", "")
     assert reply.text.endswith("data: [DONE]\n\n")
+    events = [json.loads(each.removeprefix("data: ")) for each in reply.text.split("\n\n")[:-2]]
+    assert {event["task"] for event in events} == {"say"}
+    assert len({event["version"] for event in events}) == 1 and events[0]["version"] in ("1", "2")
 
 
 async def test_users_are_spread_over_the_versions_and_each_keeps_theirs(on_stage, tasks) -> None:

@@ -1,6 +1,5 @@
 """POST /v1/tasks/{name} and POST /v1/tasks: a task's placeholders, and how its answer is wanted."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
@@ -12,7 +11,7 @@ from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.sampling_fields import STOP_SHAPE, Count, SamplingFields, either, sampling_params
 from halfline.api.task_prompts import TaskPrompts
 from halfline.errors import BadRequest, PromptTooLong
-from halfline.request import Completion, CompletionRequest, Part, Priority
+from halfline.request import CompletionRequest, Part, Priority
 
 _SHAPES = {"stop": STOP_SHAPE, "priority": f"it must be one of {', '.join(get_args(Priority))}"}
 
@@ -110,11 +109,8 @@ def _call(name: str, given: TaskBody, arrival: Arrival, prompts: TaskPrompts) ->
 
 
 class TaskReply(ChatReply):
-    """A chat's answer that says which version of which task it was."""
+    """A chat's answer that says, whole and in each event of a stream, which version of which task it was."""
 
     def __init__(self, call: TaskCall, model: str, created: int) -> None:
         super().__init__(call.request.id, model, created, call.request.num_choices, includes_usage=True)
-        self._said = {"task": call.task, "version": call.version}
-
-    def whole(self, completions: Sequence[Completion]) -> dict[str, object]:
-        return {**super().whole(completions), **self._said}
+        self._envelope |= {"task": call.task, "version": call.version}
