@@ -42,11 +42,16 @@ def events_router(
 
     @router.post("/v1/events", openapi_extra=BodySchema(EventBody, TabbyEvent), response_class=Response)
     async def event(request: Request) -> Response:
-        """An answer was shown, accepted or dismissed; in our shape or in Tabby's."""
+        """An answer was shown, accepted or dismissed; in our shape or in Tabby's. Unknown ones count nowhere."""
         told = read(await request.body())
-        receipt, tenant = answering.serving.loaded.pipeline.receipt(told.completion_id), tenant_of(request)
-        known = receipt is not None and receipt.tenant == tenant
-        feedback.record(tenant, told, receipt.confidence if receipt is not None and known else None)
+        tenant = tenant_of(request)
+        receipt = answering.serving.loaded.pipeline.receipt(told.completion_id)
+        if receipt is not None and receipt.tenant == tenant:
+            feedback.record(tenant, told, receipt.confidence)
+        elif answering.running.runs(told.completion_id, tenant):  # shown before its end
+            feedback.record(tenant, told, None)
+        else:
+            return Response()
         tasks.told(tenant, told.completion_id, told.kind)
         metrics.suggestion(told.kind, told.characters or 0, kept_rate(feedback.fates()) or 0.0)
         return Response()

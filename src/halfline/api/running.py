@@ -18,6 +18,11 @@ class RunningCalls:
     def left(self, call: Call) -> None:
         del self._calls[call.id]
 
+    def runs(self, call_id: str, tenant: str) -> bool:
+        """Whether the tenant's call of that id is being answered."""
+        _, call = self._calls.get(call_id, ("", None))
+        return call is not None and any(request.tenant == tenant for request in call.requests)
+
     def cancel(self, name: str, tenant: str, pipeline: Pipeline) -> bool:
         """End all of that name that the tenant runs; False when there are none."""
         named = [call for request_id, call in self._calls.values() if name in (call.id, request_id)]

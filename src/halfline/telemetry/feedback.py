@@ -51,9 +51,12 @@ class Feedback:
         self._fates: OrderedDict[tuple[str, str], Fate] = OrderedDict()  # by tenant and completion
 
     def record(self, tenant: str, event: Event, confidence: float | None) -> None:
-        """An answer counts as shown whatever is told of it; one that was accepted stays so."""
+        """An answer counts as shown whatever is told of it; one that was accepted stays so. `confidence` None: nobody
+        knows, or not yet.
+        """
         key = (tenant, event.completion_id)
         fate = self._fates.pop(key, None) or Fate(confidence)
+        fate.confidence = confidence if fate.confidence is None else fate.confidence
         fate.accepted = fate.accepted or event.kind == "accepted"
         self._fates[key] = fate
         if len(self._fates) > self._max_kept:

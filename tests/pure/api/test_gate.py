@@ -304,8 +304,11 @@ async def test_nobody_cancels_another_tenant_s_request_by_either_of_its_names(
 async def test_what_became_of_answers_is_told_to_their_own_tenant(on_stage, tmp_path: Path) -> None:
     ann, bob = made(tmp_path), made(tmp_path)
     async with on_stage(keys=ring(tmp_path)) as stage:
-        event = {"completion_id": "cmpl-1", "kind": "shown"}
-        await stage.client.post("/v1/events", json=event, headers=bearer(ann))
+        body = {"prompt": "x", "max_tokens": 1}
+        answer = await stage.client.post("/v1/completions", json=body, headers=bearer(ann))
+        event = {"completion_id": answer.json()["id"], "kind": "shown"}
+        for sent in (ann, bob):
+            await stage.client.post("/v1/events", json=event, headers=bearer(sent))
         told = [
             (await stage.client.get("/v1/events", headers=bearer(sent))).json()["shown"]
             for sent in (ann, bob)

@@ -23,6 +23,13 @@ def test_an_answer_counts_once_however_much_is_told_of_it() -> None:
     assert kept_rate(feedback.fates()) == 0.5
 
 
+def test_how_sure_the_model_was_may_become_known_later() -> None:
+    feedback = Feedback()
+    for confidence in (None, 0.5, 0.25, None):
+        feedback.record("t", Event("a", "shown"), confidence)
+    assert [fate.confidence for fate in feedback.fates()] == [0.5]
+
+
 def test_the_same_id_of_another_tenant_is_another_answer() -> None:
     feedback = Feedback()
     feedback.record("t", Event("a", "accepted"), None)
