@@ -129,18 +129,19 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _read_texts(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The environment has no lists and no tables: there a list's entries are separated by commas, and a table is
-        written in JSON.
+        """The environment has no lists and no tables: there a list's entries are separated by commas, or the list is
+        written in JSON, as a table is.
         """
         for table, field in cls.model_fields.items():
             given = values.get(table)
             if is_dataclass(field.annotation) and isinstance(given, dict):
                 for inner in dataclass_fields(field.annotation):
                     text = given.get(inner.name)
-                    if get_origin(inner.type) is tuple and isinstance(text, str):
-                        given[inner.name] = tuple(entry.strip() for entry in text.split(",") if entry.strip())
-                    elif get_origin(inner.type) is Mapping and isinstance(text, str):
-                        given[inner.name] = _json(f"{table}.{inner.name}", text)
+                    key, kind = f"{table}.{inner.name}", get_origin(inner.type)
+                    if kind is tuple and isinstance(text, str):
+                        given[inner.name] = _entries(key, text)
+                    elif kind is Mapping and isinstance(text, str):
+                        given[inner.name] = _json(key, text)
         return values
 
 
@@ -182,6 +183,12 @@ def known_keys() -> tuple[str, ...]:
 def environment_name(key: str) -> str:
     """HALFLINE_ENGINE__STEP_TOKENS for engine.step_tokens."""
     return PREFIX + key.replace(".", "__").upper()
+
+
+def _entries(key: str, text: str) -> Any:
+    if text.lstrip().startswith("["):
+        return _json(key, text)
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
 def _json(key: str, text: str) -> Any:

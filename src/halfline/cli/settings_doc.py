@@ -28,6 +28,12 @@ named by `--settings FILE`. A name that is not on this page is an error.
 
     [engine]
     max_waiting = 64        # HALFLINE_ENGINE__MAX_WAITING=64
+
+    [context]
+    compression = ["comments", "bodies"]    # HALFLINE_CONTEXT__COMPRESSION=comments,bodies
+
+In the environment a list's entries are separated by commas, or the list is written in JSON, as a table is:
+`HALFLINE_CONTEXT__COMPRESSION='["comments", "bodies"]'`.
 """
 
 

@@ -70,6 +70,24 @@ def test_a_list_can_be_given_in_the_file_and_in_the_environment(
     assert load_settings({}, file).api.cors_origins == ("https://a.example",)
     monkeypatch.setenv("HALFLINE_API__CORS_ORIGINS", "https://b.example, https://c.example")
     assert load_settings({}, file).api.cors_origins == ("https://b.example", "https://c.example")
+    monkeypatch.setenv("HALFLINE_API__CORS_ORIGINS", ' ["https://d.example", "https://e.example"]')
+    assert load_settings({}, file).api.cors_origins == ("https://d.example", "https://e.example")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('["comments",', "context.compression is no JSON"),
+        ("comments,bodys", "context.compression.1 is 'bodys'"),
+        ("[1]", "context.compression.0 is 1"),
+    ],
+)
+def test_what_is_no_list_in_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    monkeypatch.setenv("HALFLINE_CONTEXT__COMPRESSION", text)
+    with pytest.raises(BadSettings, match=sentence):
+        load_settings({})
 
 
 @pytest.mark.parametrize(
