@@ -7,8 +7,11 @@ A file of the user's stands for the package's of the same name and version. File
 runs. One that cannot be used is told of (`problems`) and left out; it takes no other with it.
 """
 
+import errno
 import logging
+import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,6 +109,9 @@ class TaskLibrary:
                     versions[version] = read_template(name, version, data, by_version)
                 except BadTemplate as error:
                     problems.append(error)
+                except Exception as error:  # a mistake of ours, and one of this file's alone
+                    _log.exception("task template cannot be read", extra=fields(template=f"{name}/{version}"))
+                    problems.append(BadTemplate(f"{name}/{version}", f"it cannot be read: {error!r}"))
             if versions:
                 tasks[name] = Task(name, versions)
         for problem in problems:
@@ -142,7 +148,22 @@ def _read_into(files: dict[str, dict[str, bytes]], path: Path) -> None:
     if not NAME.fullmatch(task) or not NAME.fullmatch(version):
         raise BadTemplate(str(path), "folder and file must be called a, b-2, …")
     try:
-        with path.open("rb") as file:
-            files.setdefault(task, {})[version] = file.read(MAX_FILE_BYTES + 1)
+        data = _read_regular(path)
     except OSError as error:
         raise BadTemplate(str(path), f"it cannot be read: {error.strerror}") from None
+    files.setdefault(task, {})[version] = data
+
+
+def _read_regular(path: Path) -> bytes:
+    """One byte more than a template may have at most. Raises OSError; also where reading could wait for somebody, as of
+    a pipe, or open a device.
+    """
+    _check_regular(path.stat())
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        _check_regular(os.fstat(file.fileno()))  # it may be another by now
+        return file.read(MAX_FILE_BYTES + 1)
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "no regular file")

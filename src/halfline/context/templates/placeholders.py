@@ -22,6 +22,8 @@ _MAX_DEPTH = 8
 _MAX_VALUES = 10_000
 _MAX_CHARACTERS = 1 << 22
 _MAX_NAMED = 64  # wrong places that one answer names
+_MAX_ALLOWED = 256  # values of one `enum`: each value is compared with all of them
+_MAX_NUMBER_BITS = 1024  # as a float's; Python refuses to write down numbers a few times as long
 
 
 class Placeholders:
@@ -36,11 +38,12 @@ class Placeholders:
         names = schema.get("properties", {})
         bad = [name for name in names if not _NAME.fullmatch(name)]
         if bad:
-            raise BadTemplate(where, f"placeholders are called a, b_2, …, and not {bad[0]!r}")
+            raise BadTemplate(where, f"placeholders are called a, b_2, …, and not {bad[0][:64]!r}")
         unknown = [name for name in schema.get("required", ()) if name not in names]
         if unknown:
-            raise BadTemplate(where, f"`required` names {unknown[0]!r}, which is no property")
-        self.schema: Mapping[str, Any] = {"type": "object", "additionalProperties": False, **schema}
+            raise BadTemplate(where, f"`required` names {unknown[0][:64]!r}, which is no property")
+        always = {"type": "object", "properties": {}, "additionalProperties": False}
+        self.schema: Mapping[str, Any] = {**always, **schema}
         self.names: frozenset[str] = frozenset(names)
         self._where = where
         _ = self._validator  # an impossible schema is found here, and not by a client
@@ -55,19 +58,26 @@ class Placeholders:
                     f" at most {_MAX_VALUES} and {_MAX_CHARACTERS} are read"
                 }
             )
+        try:
+            wrong = self._wrong(values)
+        except RecursionError:
+            wrong = {"placeholders": "are nested too deeply"}
+        if wrong:
+            raise PlaceholdersRefused(dict(sorted(wrong.items())))
+
+    def filled(self, values: Mapping[str, object]) -> dict[str, object]:
+        """The values, and for what may be left out its default; None without one."""
+        properties = self.schema["properties"]
+        return {name: values.get(name, properties[name].get("default")) for name in self.names}
+
+    def _wrong(self, values: object) -> dict[str, str]:
         wrong: dict[str, str] = {}
         for error in self._validator.iter_errors(values):
             for place, reason in _complaints(error):
                 wrong.setdefault(place, reason)
             if len(wrong) >= _MAX_NAMED:
                 break
-        if wrong:
-            raise PlaceholdersRefused(dict(sorted(wrong.items())))
-
-    def filled(self, values: Mapping[str, object]) -> dict[str, object]:
-        """The values, and for what may be left out its default; None without one."""
-        properties = self.schema.get("properties", {})
-        return {name: values.get(name, properties[name].get("default")) for name in self.names}
+        return wrong
 
     @cached_property
     def _validator(self) -> Any:
@@ -75,6 +85,8 @@ class Placeholders:
             return _validator_of(json.dumps(self.schema, allow_nan=False))
         except (ValueError, TypeError) as error:  # also for what TOML has and JSON has not: dates, infinities
             raise BadTemplate(self._where, f"`placeholders`: {error}") from None
+        except RecursionError:
+            raise BadTemplate(self._where, "`placeholders` is nested too deeply") from None
 
 
 @lru_cache(maxsize=256)
@@ -99,9 +111,13 @@ def _check_words(where: str, schema: object, depth: int) -> None:
         raise BadTemplate(
             where, f"`placeholders` uses `{unknown[0]}`; what is served is {', '.join(sorted(_WORDS))}"
         )
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict) or not isinstance(schema.get("required", []), list):
-        raise BadTemplate(where, "`properties` must be a table and `required` a list")
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    named = isinstance(required, list) and all(isinstance(each, str) for each in required)
+    if not isinstance(properties, dict) or not named:
+        raise BadTemplate(where, "`properties` must be a table and `required` a list of names")
+    allowed = schema.get("enum", [])
+    if not isinstance(allowed, list) or len(allowed) > _MAX_ALLOWED:
+        raise BadTemplate(where, f"`enum` must be a list of at most {_MAX_ALLOWED} values")
     inner = [*properties.values(), *([schema["items"]] if "items" in schema else [])]
     if isinstance(schema.get("additionalProperties"), dict):
         inner.append(schema["additionalProperties"])
@@ -110,7 +126,7 @@ def _check_words(where: str, schema: object, depth: int) -> None:
 
 
 def _size(values: object) -> tuple[int, int]:
-    """How many values, and how many characters in texts and keys."""
+    """How many values, and how many characters in texts and keys. Raises PlaceholdersRefused for a huge number."""
     num_values = num_characters = 0
     stack = [values]
     while stack:
@@ -118,6 +134,8 @@ def _size(values: object) -> tuple[int, int]:
         num_values += 1
         if isinstance(each, str):
             num_characters += len(each)
+        elif isinstance(each, int) and each.bit_length() > _MAX_NUMBER_BITS:
+            raise PlaceholdersRefused({"placeholders": f"have a number of more than {_MAX_NUMBER_BITS} bits"})
         elif isinstance(each, dict):
             num_characters += sum(map(len, each))
             stack += each.values()

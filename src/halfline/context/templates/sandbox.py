@@ -2,21 +2,22 @@
 
 Of the syntax a short list is allowed: showing placeholders, conditions, loops over lists, a few filters. No calls, no
 assignment, no arithmetic, no other files: so a template reaches nothing but its values, and nothing grows in it. What
-it does is counted while it runs: a loop pays for all its turns before the first, and the text ends at its limit.
+it does is counted while it runs (operations.py), and the text ends at its limit.
 Compiling is what costs (measured in docs/tasks.md): one object of this kind is one compiled template.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from halfline.context.templates.operations import FILTERS, Budget, compared, shown, turns
 from halfline.errors import BadTemplate, PlaceholdersRefused
 
 if TYPE_CHECKING:
     from jinja2 import nodes
 
-_MAX_STEPS = 100_000
-_MAX_INDENT = 16
+_MAX_NUMBER_BITS = 1024  # as a float's
 _MAX_NESTED = 100  # nodes within each other
 _LOOP = frozenset(("index", "index0", "first", "last", "length"))
 _JINJAS = frozenset(
@@ -49,12 +50,14 @@ class InputTemplate:
             unknown = sorted(used - names)
             if unknown:
                 raise BadTemplate(where, f"`input` uses {unknown[0]!r}, which is no placeholder")
-            _count_loops(tree)
+            _let_pay(tree)
             code = environment.compile(tree)
         except TemplateError as error:
-            raise BadTemplate(where, f"`input`: {error}") from None
+            raise BadTemplate(where, f"`input`: {str(error)[:300]}") from None
         except (SyntaxError, RecursionError, MemoryError):  # of the Python that it would become
             raise BadTemplate(where, "`input` is nested too deeply") from None
+        except ValueError as error:  # a number in it that Python reads none as large as
+            raise BadTemplate(where, f"`input`: {str(error)[:300]}") from None
         self.source = source
         self._template = environment.template_class.from_code(environment, code, {})
 
@@ -65,28 +68,16 @@ class InputTemplate:
         pieces: list[str] = []
         num_characters = 0
         try:
-            for piece in self._template.generate(**values, _budget=_Budget()):
+            for piece in self._template.generate(**values, _budget=Budget()):
                 num_characters += len(piece)
                 if num_characters > max_characters:
                     raise PlaceholdersRefused(
                         {"placeholders": f"make a text of more than {max_characters} characters"}
                     )
                 pieces.append(piece)
-        except (TemplateError, TypeError, ValueError) as error:
+        except (TemplateError, TypeError, ValueError, RecursionError) as error:
             raise PlaceholdersRefused({"placeholders": f"cannot be shown: {str(error)[:300]}"}) from None
         return "".join(pieces)
-
-
-class _Budget:
-    """What one rendering may still do: a turn of a loop is a step, and so are 64 characters that a filter looks at."""
-
-    def __init__(self) -> None:
-        self._left = _MAX_STEPS
-
-    def spend(self, steps: int) -> None:
-        self._left -= steps
-        if self._left < 0:
-            raise ValueError(f"it takes more than {_MAX_STEPS} steps")
 
 
 def _check(where: str, node: "nodes.Node", depth: int) -> None:
@@ -99,24 +90,55 @@ def _check(where: str, node: "nodes.Node", depth: int) -> None:
         raise BadTemplate(where, "`input` is nested too deeply")
     if isinstance(node, nodes.For) and node.recursive:
         raise BadTemplate(where, f"`input` has a recursive loop in line {node.lineno}")
-    if isinstance(node, nodes.Filter) and (node.name not in _FILTERS or node.node is None):
-        raise BadTemplate(where, f"`input` uses the filter {node.name}; there are {', '.join(_FILTERS)}")
+    if isinstance(node, nodes.Filter) and (node.name not in FILTERS or node.node is None):
+        raise BadTemplate(where, f"`input` uses the filter {node.name}; there are {', '.join(FILTERS)}")
     if isinstance(node, nodes.Test) and node.name != "none":
         raise BadTemplate(where, f"`input` uses the test {node.name}; there is only none")
     if isinstance(node, nodes.Getitem) and not isinstance(node.arg, nodes.Const):
         raise BadTemplate(where, f"`input` uses an index in line {node.lineno} that is no constant")
+    if isinstance(node, nodes.Const) and not _is_plain(node.value):
+        raise BadTemplate(where, f"`input` has a constant in line {node.lineno} that cannot be shown")
     for child in node.iter_child_nodes():
         _check(where, child, depth + 1)
 
 
-def _count_loops(tree: "nodes.Template") -> None:
-    """Let every loop pay for its turns before it begins."""
+def _is_plain(constant: object) -> bool:
+    """Whether it is the same in the Python that the template becomes, and can be encoded."""
+    if isinstance(constant, str):
+        return not any("\ud800" <= each <= "\udfff" for each in constant)
+    if isinstance(constant, float):
+        return math.isfinite(constant)
+    return not isinstance(constant, int) or constant.bit_length() <= _MAX_NUMBER_BITS
+
+
+def _let_pay(tree: "nodes.Template") -> None:
+    """Make calls of comparisons, and let every loop pay for its turns before it begins."""
+    from jinja2 import nodes
+    from jinja2.visitor import NodeTransformer
+
+    def call(name: str, value: Any, arguments: "list[nodes.Expr]", like: "nodes.Node") -> "nodes.Filter":
+        return nodes.Filter(
+            value, name, arguments, [], None, None, lineno=like.lineno, environment=like.environment
+        )
+
+    class Comparisons(NodeTransformer):
+        def visit_Compare(self, node: "nodes.Compare") -> "nodes.Filter":
+            self.generic_visit(node)
+            others = [each for operand in node.ops for each in (nodes.Const(operand.op), operand.expr)]
+            return call("compared", node.expr, others, node)
+
+    Comparisons().visit(tree)
+    for loop in list(tree.find_all(nodes.For)):
+        num_nodes = sum(map(_num_nodes, (*loop.body, *((loop.test,) if loop.test else ()))))
+        loop.iter = call("turns", loop.iter, [nodes.Const(num_nodes)], loop)
+
+
+def _num_nodes(node: "nodes.Node") -> int:
+    """With all within it, but of a loop only what it goes over: its turns are paid for by itself."""
     from jinja2 import nodes
 
-    for loop in list(tree.find_all(nodes.For)):
-        loop.iter = nodes.Filter(
-            loop.iter, "turns", [], [], None, None, lineno=loop.lineno, environment=loop.environment
-        )
+    inner = (node.iter, *node.else_) if isinstance(node, nodes.For) else node.iter_child_nodes()
+    return 1 + sum(map(_num_nodes, inner))
 
 
 @cache
@@ -146,11 +168,11 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=shown,
     )
     environment.globals.clear()
     environment.tests = {"none": lambda value: value is None}
-    environment.filters = {**_with_budget(_FILTERS), **_with_budget({"turns": _turns})}
+    environment.filters = {**_with_budget(FILTERS), **_with_budget({"turns": turns, "compared": compared})}
     return environment
 
 
@@ -166,74 +188,3 @@ def _with_budget(filters: Mapping[str, Callable[..., object]]) -> dict[str, Call
         return run
 
     return {name: paying(function) for name, function in filters.items()}
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise ValueError("a list or a table is no text; loop over it")
-
-
-def _turns(budget: _Budget, value: object) -> list[object]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ValueError("a loop needs a list")
-    budget.spend(1 + len(value))
-    return value
-
-
-def _read(budget: _Budget, value: object) -> str:
-    """The value as text, paid for."""
-    text = _shown(value)
-    budget.spend(1 + len(text) // 64)
-    return text
-
-
-def _default(budget: _Budget, value: object, otherwise: object = "") -> object:
-    """Also for an empty text, which is as good as none."""
-    return otherwise if value is None or value == "" else value
-
-
-def _indent(budget: _Budget, value: object, width: int = 4) -> str:
-    """All lines but the first and the empty ones."""
-    if not isinstance(width, int) or not 0 <= width <= _MAX_INDENT:
-        raise ValueError(f"indent takes at most {_MAX_INDENT}")
-    first, *others = _read(budget, value).split("\n")
-    return "\n".join([first, *(" " * width + line if line.strip() else line for line in others)])
-
-
-def _join(budget: _Budget, value: object, between: object = "") -> str:
-    texts = [_read(budget, each) for each in _turns(budget, value)]
-    separator = _shown(between)
-    budget.spend(len(separator) * len(texts) // 64)
-    return separator.join(texts)
-
-
-def _first(budget: _Budget, value: object) -> object:
-    return value[0] if isinstance(value, list) and value else None
-
-
-def _last(budget: _Budget, value: object) -> object:
-    return value[-1] if isinstance(value, list) and value else None
-
-
-def _length(budget: _Budget, value: object) -> int:
-    return len(value) if isinstance(value, str | list | dict) else 0
-
-
-_FILTERS: Mapping[str, Callable[..., object]] = {
-    "default": _default,
-    "first": _first,
-    "indent": _indent,
-    "join": _join,
-    "last": _last,
-    "length": _length,
-    "lower": lambda budget, value: _read(budget, value).lower(),
-    "trim": lambda budget, value: _read(budget, value).strip(),
-    "upper": lambda budget, value: _read(budget, value).upper(),
-}

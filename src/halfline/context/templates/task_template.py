@@ -11,6 +11,7 @@ Knows the file's form; neither where files lie nor how a model wants to be spoke
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,14 @@ from halfline.errors import BadTemplate, PlaceholdersRefused
 MAX_FILE_BYTES = 1 << 18
 _MAX_PART_CHARACTERS = 1 << 16
 _MAX_EXAMPLES = 32
+
+# tomllib takes the square of a key's parts: a second for 8,000, minutes for what a file has room for. So dots are
+# counted before, those of a line that are in no string or comment.
+_MAX_DOTS = 64
+_STRINGS = re.compile(
+    r'''"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|#[^\n]*''',
+    re.DOTALL,
+)
 
 _TEXTS = ("summary", "role", "task", "constraint", "input")
 _KNOWN = frozenset(
@@ -97,7 +106,7 @@ def read_template(name: str, version: str, data: bytes, bases: Mapping[str, byte
             raise BadTemplate(where, f"`{each}` is missing")
     placeholders = Placeholders(where, file.get("placeholders", {"type": "object", "properties": {}}))
     source = InputTemplate(where, texts["input"], placeholders.names)
-    return TaskTemplate(
+    template = TaskTemplate(
         name=name,
         version=version,
         summary=texts["summary"],
@@ -114,6 +123,11 @@ def read_template(name: str, version: str, data: bytes, bases: Mapping[str, byte
         file=file,
         source=data.decode(),
     )
+    try:
+        _ = template.digest  # what cannot be written down is found here, and not by who lists the tasks
+    except (ValueError, TypeError, RecursionError):
+        raise BadTemplate(where, "it holds numbers that are too large, or is nested too deeply") from None
+    return template
 
 
 def _file(where: str, data: bytes, bases: Mapping[str, bytes]) -> dict[str, Any]:
@@ -128,7 +142,7 @@ def _file(where: str, data: bytes, bases: Mapping[str, bytes]) -> dict[str, Any]
             return merged
         del merged["based_on"]
         if not isinstance(base, str) or base not in bases or base in seen:
-            raise BadTemplate(where, f"`based_on` is {base!r}, it must name another version of the task")
+            raise BadTemplate(where, f"`based_on` is {_told(base)}, it must name another version of the task")
         seen.append(base)
         data = bases[base]
 
@@ -137,7 +151,10 @@ def _table(where: str, data: bytes) -> dict[str, Any]:
     if len(data) > MAX_FILE_BYTES:
         raise BadTemplate(where, f"it has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
     try:
-        table = tomllib.loads(data.decode())
+        text = data.decode()
+        if any(line.count(".") > _MAX_DOTS for line in _STRINGS.sub("''", text).split("\n")):
+            raise BadTemplate(where, f"a key has more than {_MAX_DOTS} parts")
+        table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # what is no UTF-8 and what is no TOML
         raise BadTemplate(where, f"it is no TOML: {error}") from None
     unknown = sorted(table.keys() - _KNOWN)
@@ -162,8 +179,15 @@ def _texts(where: str, name: str, value: object) -> tuple[str, ...]:
 
 def _number(where: str, name: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise BadTemplate(where, f"`{name}` is {value!r}, it must be a number from {low:g} to {high:g}")
+        raise BadTemplate(where, f"`{name}` is {_told(value)}, it must be a number from {low:g} to {high:g}")
     return float(value)
+
+
+def _told(value: object) -> str:
+    try:
+        return repr(value)[:64]
+    except (ValueError, RecursionError):  # Python writes down no number of thousands of digits
+        return "too large to be shown"
 
 
 def _count(where: str, value: object) -> int | None:

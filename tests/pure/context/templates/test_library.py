@@ -1,10 +1,13 @@
 """All tasks: the package's own, the user's over them, and files that come and go."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from halfline.context.templates.library import TaskLibrary, begin_template
+from halfline.context.templates.task_template import TaskTemplate, read_template
 from halfline.errors import BadTemplate, UnknownTask
 
 MINE = 'summary = "x"\ntask = "Do."\ninput = "do"\n'
@@ -55,6 +58,55 @@ def test_a_broken_file_is_told_of_and_takes_no_other_with_it(
     assert list(library.task("mine").versions) == ["2"]
     assert len(library.problems()) == len(caplog.records) == 3
     assert {record.message for record in caplog.records} == {"task template left out"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "weight = 0x" + "f" * 5000,
+        "max_tokens = 0x" + "f" * 5000,
+        'placeholders = { required = [["a"]] }',
+        "few_shot = [{ placeholders = { a = 0x" + "f" * 5000 + ' }, output = "" }]\n'
+        "placeholders = { properties = { a = {} } }",
+    ],
+    ids=["weight", "max_tokens", "required", "few_shot"],
+)
+def test_no_value_in_a_file_takes_the_others_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    write(tmp_path, "mine/1", MINE + line)
+    write(tmp_path, "mine/2")
+    library = TaskLibrary(tmp_path)
+    assert list(library.task("mine").versions) == ["2"]
+    assert all(version.parts for task in library.tasks().values() for version in task.versions.values())
+    assert [problem.name for problem in library.problems()] == ["mine/1"]
+    assert len(caplog.records) == 1
+
+
+def test_a_mistake_of_ours_about_one_file_takes_no_other_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(name: str, version: str, data: bytes, bases: Mapping[str, bytes]) -> TaskTemplate:
+        if name == "mine":
+            raise ZeroDivisionError
+        return read_template(name, version, data, bases)
+
+    write(tmp_path, "mine/1")
+    monkeypatch.setattr("halfline.context.templates.library.read_template", mistaken)
+    library = TaskLibrary(tmp_path)
+    assert "explain" in library.tasks()
+    assert "mine" not in library.tasks()
+    assert "ZeroDivisionError" in str(library.problems()[0])
+    assert caplog.records[0].exc_info
+
+
+def test_what_is_no_regular_file_is_left_out_and_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, "mine/2")
+    os.mkfifo(tmp_path / "mine" / "1.toml")
+    (tmp_path / "mine" / "3.toml").symlink_to("/dev/zero")
+    library = TaskLibrary(tmp_path)
+    assert list(library.task("mine").versions) == ["2"]
+    assert [problem.reason for problem in library.problems()] == ["it cannot be read: no regular file"] * 2
 
 
 def test_files_may_come_change_and_go(tmp_path: Path) -> None:

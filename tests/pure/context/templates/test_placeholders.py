@@ -66,6 +66,19 @@ def test_more_values_than_are_looked_at_are_refused_unseen() -> None:
     assert "at most" in wrong({"code": "x" * (1 << 23), "error": ""})["placeholders"]
 
 
+def test_a_number_that_cannot_be_written_down_and_a_value_too_deep_are_refused() -> None:
+    assert "a number of more than" in wrong({"code": "x", "error": "", "count": 1 << 20_000})["placeholders"]
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(PlaceholdersRefused):
+        Placeholders("t/1", {"properties": {"any": {"type": "string"}}}).check({"any": deep})
+
+
+def test_a_schema_that_names_nothing_has_no_properties() -> None:
+    assert Placeholders("t/1", {}).schema["properties"] == {}
+
+
 def test_what_is_left_out_has_its_default_or_is_none() -> None:
     filled = Placeholders("t/1", SCHEMA).filled({"code": "x", "error": "y"})
     assert filled == {"code": "x", "error": "y", "style": "short", "tables": None, "count": None}
@@ -78,6 +91,9 @@ def test_what_is_left_out_has_its_default_or_is_none() -> None:
         ({"properties": {"a": {"pattern": "(a+)+$"}}}, "pattern"),
         ({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "uniqueItems"),
         ({"properties": {"A": {}}}, "'A'"),
+        ({"required": [["a"]]}, "a list of names"),
+        ({"properties": {"a": {"enum": list(range(300))}}}, "at most 256"),
+        ({"properties": {"a": {"maximum": 1 << 20_000}}}, "`placeholders`"),
         ({"properties": {"_budget": {}}}, "_budget"),
         ({"properties": {"a": {"type": "text"}}}, "not valid"),
         ({"properties": {"a": {"maximum": math.inf}}}, "JSON"),

@@ -37,6 +37,17 @@ def shown(source: str, max_characters: int = 10_000, **values: object) -> str:
             "x, yxy2",
         ),
         ("{{ code | trim | upper | indent(2) }}", {"code": " a\nb "}, "A\n  B"),
+        ("{{ 1 < 2 <= rows[0] > 3 }}{{ 1 < 2 != 3 < 3 }}", {"rows": [9]}, "truefalse"),
+        (
+            "{{ code in 'xay' }}{{ code not in rows }}{{ 'k' in rows[1] }}",
+            {"code": "a", "rows": ["a", {"k": 1}]},
+            "truefalsetrue",
+        ),
+        (
+            "{{ rows == rows }}{{ rows != note }}{{ 'a' >= code }}",
+            {"code": "b", "rows": [[1]]},
+            "truetruefalse",
+        ),
     ],
 )
 def test_what_a_template_may_say(source: str, values: dict[str, object], text: str) -> None:
@@ -108,6 +119,30 @@ def test_a_filter_pays_for_what_it_reads() -> None:
         )
     with pytest.raises(PlaceholdersRefused, match="steps"):
         shown("{{ rows | join(code) | length }}", rows=["x"] * 5_000, code="a" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "condition", ["note in code", "code == rows[0]", "code < rows[0]", "rows == rows", "note in rows"]
+)
+def test_a_comparison_pays_for_what_it_could_look_at(condition: str) -> None:
+    twice = "{% for a in rows %}{% for b in rows %}{% if X %}y{% endif %}{% endfor %}{% endfor %}"
+    rows = ["a" * 100_000, *range(100)]
+    with pytest.raises(PlaceholdersRefused, match="steps"):
+        shown(twice.replace("X", condition), rows=rows, note="a" * 1000 + "b", code="a" * 100_000)
+
+
+def test_a_search_that_may_take_long_is_refused_unsearched() -> None:
+    assert shown("{{ 'needle' in code }}", code="a" * 100_000) == "false"
+    with pytest.raises(PlaceholdersRefused, match="steps"):
+        shown("{{ note in code }}", note="b" + "a" * 500_000, code="a" * 1_000_000)
+
+
+def test_a_turn_pays_for_all_that_is_in_it_but_for_its_loops() -> None:
+    rows = [0] * 1000
+    assert shown("{% for a in rows %}{{ note }}{% endfor %}", rows=rows) == ""
+    assert shown("{{ note }}" * 500 + "{% for a in rows %}{% endfor %}", rows=rows) == ""
+    with pytest.raises(PlaceholdersRefused, match="steps"):
+        shown("{% for a in rows %}" + "{{ note }}" * 500 + "{% endfor %}", rows=rows * 2)
 
 
 def test_the_text_ends_at_its_limit() -> None:
