@@ -1,5 +1,6 @@
 """Whether `serve` may start with settings that lose something (C10)."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 from halfline.errors import Unproved
@@ -14,8 +15,9 @@ def check_proved(settings: Settings, model: Path) -> None:
     lost = lossy(settings.model_dump(mode="json"))
     if not lost or settings.allow_unproved:
         return
-    proof = find(settings.data_dir, model_digest(model), lost)
+    running = version("halfline")
+    proof = find(settings.data_dir, model_digest(model), lost, running)
     if proof is None:
-        raise Unproved(lost, "this model has passed no gate with it")
+        raise Unproved(lost, f"this model has passed no gate with it in version {running}")
     if not proof.passed:
         raise Unproved(lost, f"this model failed the gate {proof.arm} with it on {proof.date}")

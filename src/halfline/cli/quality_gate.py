@@ -104,7 +104,7 @@ def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> 
     from datetime import UTC, datetime
 
     from halfline.cli.quality_arms import version
-    from halfline.quality.proofs import Proof, keep, lossy
+    from halfline.quality.proofs import MIN_TASKS, Proof, keep, lossy
 
     baseline, candidate = comparison.baseline, comparison.candidate
     lost = lossy(candidate.settings.model_dump(mode="json"))
@@ -116,6 +116,8 @@ def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> 
         typer.echo("no proof: the baseline is another model", err=True)
     elif "context.compression" in lost and not any(task.parts for task in comparison.suites.tasks):
         typer.echo("no proof: no task brings other files, so there was nothing to shorten", err=True)
+    elif verdict.report.num_tasks < MIN_TASKS:
+        typer.echo(f"no proof: {verdict.report.num_tasks} tasks, it takes {MIN_TASKS}", err=True)
     else:
         proof = Proof(
             model_sha256=candidate.model_sha256,

@@ -2,8 +2,8 @@
 
     DATA_DIR/quality/proofs.jsonl     a line for each gate that was run whole, the latest of equal ones counts
 
-A proof is about one model's bytes and exactly the settings that lose something: two mechanisms that passed alone may
-fail together.
+A proof is about one model's bytes, exactly the settings that lose something, because two mechanisms that passed alone
+may fail together, and one version of halfline, because the next may lose by the same settings in another way.
 """
 
 import hashlib
@@ -18,6 +18,9 @@ from halfline.model.store import sha256_of
 
 FILE_NAME = Path("quality") / "proofs.jsonl"
 
+MIN_TASKS = 100
+"""Fewer prove nothing: damage that is rare would go unseen."""
+
 EXACT: Mapping[str, object] = {"kv_format": "f16", "context.compression": []}
 """Settings that may lose something, by dotted name, and the value with which they do not."""
 
@@ -27,7 +30,9 @@ HOW_MUCH: Mapping[str, tuple[str, ...]] = {"context.compression": ("context.keep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """`settings` are those that lose something; `measured` is the report, `arm` names what in quality.toml was run."""
+    """`settings` are those that lose something; `measured` is the report, `arm` names what in quality.toml was run, by
+    halfline's `version`.
+    """
 
     model_sha256: str
     settings: Mapping[str, object]
@@ -76,8 +81,10 @@ def keep(data_dir: Path, proof: Proof) -> None:
         raise BadSettings(f"the proof cannot be kept in {path}: {error}") from error
 
 
-def find(data_dir: Path, model_sha256: str, settings: Mapping[str, object]) -> Proof | None:
-    """The latest gate that this model went through with exactly these. Lines that cannot be read prove nothing."""
+def find(data_dir: Path, model_sha256: str, settings: Mapping[str, object], version: str) -> Proof | None:
+    """The latest gate that this model went through with exactly these, in that version. Lines that cannot be read prove
+    nothing.
+    """
     path = data_dir / FILE_NAME
     if not path.exists():
         return None
@@ -90,6 +97,6 @@ def find(data_dir: Path, model_sha256: str, settings: Mapping[str, object]) -> P
             proof = Proof(**json.loads(line))
         except (ValueError, TypeError):
             continue
-        if proof.model_sha256 == model_sha256 and proof.settings == dict(settings):
+        if (proof.model_sha256, proof.settings, proof.version) == (model_sha256, dict(settings), version):
             return proof
     return None

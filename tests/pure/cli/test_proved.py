@@ -1,5 +1,6 @@
 """A server does not start with settings that lose something and that nobody has proved, and says what to do."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def known(tmp_path: Path, **flags: object) -> Settings:
     return load_settings({"data_dir": tmp_path, **flags})
 
 
-def prove(tmp_path: Path, model: Path, *, passed: bool) -> None:
+def prove(tmp_path: Path, model: Path, *, passed: bool, by: str = version("halfline")) -> None:
     keep(
         tmp_path,
         Proof(
@@ -30,7 +31,7 @@ def prove(tmp_path: Path, model: Path, *, passed: bool) -> None:
             arm="kv-int8",
             passed=passed,
             date="2026-11-30",
-            version="1",
+            version=by,
             measured={},
         ),
     )
@@ -51,6 +52,12 @@ def test_a_lossy_setting_starts_only_after_this_very_model_has_passed_its_gate(
     model.write_bytes(b"other weights")
     with pytest.raises(Unproved, match="passed no gate"):
         check_proved(settings, model)
+
+
+def test_a_proof_of_another_version_does_not_count(tmp_path: Path, model: Path) -> None:
+    prove(tmp_path, model, passed=True, by="0.0.1")
+    with pytest.raises(Unproved, match=rf"passed no gate with it in version {version('halfline')}"):
+        check_proved(known(tmp_path, kv_format="int8"), model)
 
 
 def test_a_gate_that_failed_later_is_named(tmp_path: Path, model: Path) -> None:

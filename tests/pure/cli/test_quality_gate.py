@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfline.cli.quality_arms import Side
+from halfline.cli.quality_arms import Side, version
 from halfline.cli.quality_comparing import Comparison
 from halfline.cli.quality_gate import keep_proof
 from halfline.cli.quality_suites import Suites
@@ -15,7 +15,7 @@ from halfline.quality.divergence import Scores
 from halfline.quality.gate_file import GateFile, read_gate_file
 from halfline.quality.infilling.suites import Task
 from halfline.quality.margins import Margins
-from halfline.quality.proofs import find
+from halfline.quality.proofs import MIN_TASKS, find
 from halfline.quality.regression_test import Verdict, run_regression_test
 from halfline.request import Part
 from halfline.settings import load_settings
@@ -37,13 +37,12 @@ def task(*parts: Part) -> Task:
     )
 
 
-def verdict(of: Task) -> Verdict:
+def verdict(of: Task, num_tasks: int = MIN_TASKS) -> Verdict:
     answer = Answer(text="b", passed=None, prompt_tokens=1, computed_tokens=1, ms=1.0)
     ones = np.ones(1)
     scores = Scores(ones, np.array([True]), ones, ones, np.zeros(1, np.int64))
-    return run_regression_test(
-        [Case(task=of, scores=scores, baseline=answer, candidate=answer)], Margins({"max_kl": 2.0})
-    )
+    case = Case(task=of, scores=scores, baseline=answer, candidate=answer)
+    return run_regression_test([case] * num_tasks, Margins({"max_kl": 2.0}))
 
 
 def side(data_dir: Path, words: str, model_sha256: str = "m") -> Side:
@@ -65,7 +64,7 @@ def comparison(baseline: Side, candidate: Side, of: Task) -> Comparison:
 def test_a_proof_is_about_exactly_what_the_candidate_loses(tmp_path: Path) -> None:
     exact, lossy = side(tmp_path, ""), side(tmp_path, "kv_format=int8")
     keep_proof(GATES.arm("kv-int8"), comparison(exact, lossy, task()), verdict(task()))
-    found = find(tmp_path, "m", {"kv_format": "int8"})
+    found = find(tmp_path, "m", {"kv_format": "int8"}, version())
     assert found is not None and found.passed and found.arm == "kv-int8"
 
 
@@ -91,11 +90,20 @@ def test_what_proves_nothing_is_said(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_handful_of_tasks_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = comparison(side(tmp_path, ""), side(tmp_path, "kv_format=int8"), task())
+    keep_proof(GATES.arm("kv-int8"), both, verdict(task(), MIN_TASKS - 1))
+    assert f"{MIN_TASKS - 1} tasks, it takes {MIN_TASKS}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tasks_that_bring_other_files_can_prove_that_these_may_be_shortened(tmp_path: Path) -> None:
     brings = task(Part("def b(): ...\n", "y.py"))
     both = comparison(side(tmp_path, ""), side(tmp_path, "context.compression=prune"), brings)
     keep_proof(GATES.arm("compression"), both, verdict(brings))
-    assert find(tmp_path, "m", {"context.compression": ["prune"], "context.keep": 0.69}) is not None
+    assert (
+        find(tmp_path, "m", {"context.compression": ["prune"], "context.keep": 0.69}, version()) is not None
+    )
 
 
 def test_what_loses_nothing_leaves_no_proof(tmp_path: Path) -> None:

@@ -35,21 +35,28 @@ def test_how_much_is_left_out_counts_where_something_is() -> None:
 
 
 def test_the_latest_of_the_same_model_and_settings_counts(tmp_path: Path) -> None:
-    assert find(tmp_path, "m", PROOF.settings) is None
+    assert find(tmp_path, "m", PROOF.settings, "1") is None
     keep(tmp_path, PROOF)
     keep(tmp_path, replace(PROOF, model_sha256="other", passed=False))
-    assert find(tmp_path, "m", PROOF.settings) == PROOF
-    assert find(tmp_path, "m", {"kv_format": "int8", "more": 1}) is None
+    assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
+    assert find(tmp_path, "m", {"kv_format": "int8", "more": 1}, "1") is None
     keep(tmp_path, replace(PROOF, passed=False))
-    found = find(tmp_path, "m", PROOF.settings)
+    found = find(tmp_path, "m", PROOF.settings, "1")
     assert found is not None and not found.passed
+
+
+def test_what_another_version_lost_proves_nothing_of_this_one(tmp_path: Path) -> None:
+    keep(tmp_path, PROOF)
+    keep(tmp_path, replace(PROOF, version="2", passed=False))
+    assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
+    assert find(tmp_path, "m", PROOF.settings, "3") is None
 
 
 def test_a_line_that_cannot_be_read_proves_nothing(tmp_path: Path) -> None:
     keep(tmp_path, PROOF)
     with (tmp_path / FILE_NAME).open("ab") as file:
         file.write(b'{"model_sha256": "m"}\n\xff\n[]\n')
-    assert find(tmp_path, "m", PROOF.settings) == PROOF
+    assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
 
 
 def test_a_models_digest_is_that_of_its_bytes_wherever_they_lie(tmp_path: Path) -> None:
