@@ -19,6 +19,7 @@ from halfline.api.call import Arrival, Call, Read
 from halfline.api.live import LiveRequests
 from halfline.api.observed import REQUEST_ID
 from halfline.api.options import ApiOptions
+from halfline.api.reading_lane import ReadingLane
 from halfline.api.reply_stream import SUPERSEDED, ReplyStream
 from halfline.api.running import RunningCalls
 from halfline.api.serving import Loaded, Pipeline, Serving
@@ -27,7 +28,6 @@ from halfline.request import Caching, Completion, CompletionRequest, Document, I
 from halfline.telemetry.metrics import Metrics
 
 T = TypeVar("T")
-C = TypeVar("C")
 
 CURSOR = "x-halfline-cursor"
 """The header by which an editor says, in any dialect, which requests are one cursor's: the newer replaces the older."""
@@ -70,13 +70,13 @@ class Answering:
         self.options = options
         self.running = RunningCalls()
         self.accounts = Accounts(metrics)
-        self._reading = asyncio.Lock()  # one large body at a time: it becomes many times its size
+        self._lane = ReadingLane(_INLINE_BYTES)
 
     async def answer(
-        self, request: Request, read: Read, *, id_prefix: str = "cmpl", inline_bytes: int = _INLINE_BYTES
+        self, request: Request, read: Read, *, id_prefix: str = "cmpl", lane: ReadingLane | None = None
     ) -> Response:
-        """The reply to one request of a dialect, whose larger bodies are read in a thread. Raises what `read` and the
-        pipeline refuse with.
+        """The reply to one request of a dialect, whose body is read in a lane; None: in that of all others. Raises what
+        `read` and the pipeline refuse with.
         """
         asker = Asker(
             tenant=tenant_of(request),
@@ -84,9 +84,7 @@ class Answering:
             source="" if request.client is None else request.client.host,
             request_id=request.scope[REQUEST_ID],
         )
-        begun = await self.begin(
-            await request.body(), read, asker, id_prefix=id_prefix, inline_bytes=inline_bytes
-        )
+        begun = await self.begin(await request.body(), read, asker, id_prefix=id_prefix, lane=lane)
         if begun.call.stream is not None:
             stream = ReplyStream(begun.call, begun.call.stream, begun.loaded, self.live, begun.ended)
             await stream.start(request.receive)
@@ -108,7 +106,7 @@ class Answering:
         asker: Asker,
         *,
         id_prefix: str = "cmpl",
-        inline_bytes: int = _INLINE_BYTES,
+        lane: ReadingLane | None = None,
     ) -> Begun:
         """The call that a body is, among those that run from now on. Raises what `read` refuses with."""
         loaded = self.serving.loaded
@@ -120,7 +118,7 @@ class Answering:
             options=self.options,
             loaded=loaded,
         )
-        call = _asked_by(asker, await self._inline_or_not(body, read, arrival, inline_bytes))
+        call = _asked_by(asker, await (lane or self._lane).read(body, read, arrival))
 
         def ended() -> None:
             self.running.left(call)
@@ -144,16 +142,7 @@ class Answering:
     async def computed(self, request: Request, compute: Callable[[bytes, Loaded], T]) -> T:
         """What `compute` makes of the request's body, for calls that generate nothing."""
         body = await request.body()
-        return await self._inline_or_not(body, compute, self.serving.loaded)
-
-    async def _inline_or_not(
-        self, body: bytes, read: Callable[[bytes, C], T], context: C, inline_bytes: int = _INLINE_BYTES
-    ) -> T:
-        """A large body is read in a thread."""
-        if len(body) <= inline_bytes:
-            return read(body, context)
-        async with self._reading:
-            return await asyncio.to_thread(read, body, context)
+        return await self._lane.read(body, compute, self.serving.loaded)
 
 
 def _asked_by(asker: Asker, call: Call) -> Call:

@@ -16,6 +16,7 @@ from halfline.api.dialects.task_body import (
     read_asked_task,
     read_task,
 )
+from halfline.api.reading_lane import ReadingLane
 from halfline.api.schema import BodySchema
 from halfline.api.task_prompts import TaskPrompts
 from halfline.api.tenants import tenant_of
@@ -30,6 +31,7 @@ _QUERY = {"parameters": [{"name": "query", "in": "query", "schema": {"type": "st
 def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
     router = APIRouter()
     made: list[TaskPrompts] = []  # once the model is there
+    lane = ReadingLane(inline_bytes=0)  # a short body can name a task whose prompt takes long to make
 
     async def prompts() -> TaskPrompts:
         """With the tasks looked for in a thread: files are read the first time, and whenever they change."""
@@ -56,7 +58,7 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
         def read(body: bytes, arrival: Arrival) -> Call:
             return _call(read_asked_task(body, arrival, known), arrival, outcomes)
 
-        return await answering.answer(request, read, id_prefix="task", inline_bytes=0)
+        return await answering.answer(request, read, id_prefix="task", lane=lane)
 
     @router.post("/v1/tasks/{name}", openapi_extra=BodySchema(TaskBody))
     async def run_task(request: Request, name: str) -> Response:
@@ -66,7 +68,7 @@ def tasks_router(answering: Answering, outcomes: TaskOutcomes) -> APIRouter:
         def read(body: bytes, arrival: Arrival) -> Call:
             return _call(read_task(name, body, arrival, known), arrival, outcomes)
 
-        return await answering.answer(request, read, id_prefix="task", inline_bytes=0)
+        return await answering.answer(request, read, id_prefix="task", lane=lane)
 
     return router
 
