@@ -59,7 +59,12 @@ def check_equality(arguments: ReplayArguments) -> None:
         raise typer.Exit(1)
 
 
-PLAIN = {"engine.speculation": "off", "pipeline.suggestions": "off", "cache.exact": "off", "warmup.share": "0"}
+PLAIN = {
+    "engine.speculation": "off",
+    "pipeline.suggestions": "off",
+    "cache.exact": "off",
+    "warmup.share": "0",
+}
 """Settings with which nothing is guessed, remembered or done ahead, by dotted name."""
 
 
