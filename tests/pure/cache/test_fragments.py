@@ -64,13 +64,3 @@ def test_what_another_model_left_is_not_found() -> None:
     address = one.put("local", b"question", said("abc"))
     assert found(one, address) is not None
     assert found(other, address) is None
-
-
-def test_what_is_too_old_is_not_held_so_that_who_needs_it_looks_behind_memory() -> None:
-    clock = Clock()
-    store = Store(MemoryTier(1 << 20, 100.0), clock=clock)
-    store.put(b"key", b"value")
-    assert store.holds(b"key")
-    clock.now = 1101.0
-    assert not store.holds(b"key")
-    assert store.get(b"key") is None

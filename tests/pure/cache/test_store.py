@@ -121,6 +121,24 @@ def test_a_store_begins_with_what_the_last_one_used_last(tmp_path: Path) -> None
     run(main)
 
 
+def test_what_is_too_old_in_memory_hides_nothing_fresher_behind_it() -> None:
+    async def main() -> None:
+        now = [1000.0]
+        slow = SlowDict()
+        slow.go.set()
+        store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: now[0])
+        store.put(b"key", b"old")
+        await asyncio.to_thread(store.flush)
+        now[0] = 1101.0
+        slow.kept[b"key"] = Kept(b"fresh", 1100.0)  # by another process
+        assert not store.holds(b"key") and store.may_fetch(b"key")
+        assert await store.fetch(b"key") == b"fresh"
+        assert store.holds(b"key") and store.get(b"key") == b"fresh"
+        await asyncio.to_thread(store.close)
+
+    run(main)
+
+
 def test_two_stores_share_one_file(tmp_path: Path) -> None:
     async def main() -> None:
         options = CacheOptions(disk_bytes=1 << 20)  # type: ignore[arg-type]
