@@ -47,9 +47,15 @@ def run(
     """Have a task done; the answer goes to standard output, what it cost to standard error."""
     with one_sentence():
         hurry()
-        from halfline.cli.task_values import files_from, placeholders_from  # start-up time, here and below
+        from halfline.cli.task_values import (  # start-up time, here and below
+            as_text,
+            files_from,
+            placeholders_from,
+        )
         from halfline.settings import load_settings
 
+        task = as_text(task, "the task")
+        version = None if version is None else as_text(version, "--version")
         given = placeholders_from(values or [], files or [], json_file)
         others = files_from(context or [])
         known = load_settings({"model": model, "data_dir": data_dir}, settings)

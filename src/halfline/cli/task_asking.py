@@ -1,5 +1,6 @@
 """`halfline task run --server`: the answer out of a running server's stream."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import httpx
@@ -22,6 +23,8 @@ def run_there(
     """A task that has no such name there is looked for by its words. Raises HalflineError, in the server's words if it
     refuses.
     """
+    if key is not None and not key.isascii():
+        raise HalflineError("the API key has characters beyond ASCII, which no header takes")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     body: dict[str, object] = {"placeholders": placeholders, "version": version, "max_tokens": max_tokens}
     body |= {"context": [{"path": each.path, "text": each.text} for each in files] or None, "stream": True}
@@ -35,6 +38,8 @@ def run_there(
             print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise HalflineError(f"the server at {url} cannot be reached or broke off: {error}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError) as error:
+        raise HalflineError(f"what answers at {url} does not speak as halfline does: {error!r}") from error
 
 
 def _print_stream(client: httpx.Client, path: str, body: Mapping[str, object]) -> str:

@@ -1,9 +1,11 @@
 """`halfline task`: templates are listed, begun and checked without a model; what is asked of a server arrives."""
 
+import io
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -142,3 +144,72 @@ def test_what_a_server_refuses_is_said_in_its_words(server) -> None:
     server.server_close()
     with pytest.raises(HalflineError, match="cannot be reached"):
         run_there("http://127.0.0.1:9", "say", {}, [], None, None)
+
+
+def refused(ran) -> str:
+    """The one sentence."""
+    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1), ran.stderr
+    assert ran.stderr.startswith("halfline: ")
+    return ran.stderr
+
+
+@pytest.fixture(params=["here", "there"])
+def run(request, task, server, monkeypatch: pytest.MonkeyPatch):
+    """`run("--set", "a=b")`: a task of a server's or, as far as it goes without a model, of our own."""
+    there = ["--server", f"http://127.0.0.1:{server.server_port}"] if request.param == "there" else []
+    monkeypatch.setenv("HALFLINE_MODEL", "no-such-model")
+    return lambda *arguments: task("run", "commit-message", *there, *arguments)
+
+
+def test_bytes_that_are_no_utf_8_are_refused_in_one_sentence(run, tmp_path: Path, monkeypatch) -> None:
+    latin = "diff \udce4"  # as the system gives an argument in Latin-1
+    stdin = io.TextIOWrapper(io.BytesIO(b"diff \xe4\n"), encoding="utf-8", errors="surrogateescape")
+    with monkeypatch.context() as patch:
+        patch.setattr("halfline.cli.task_values.sys", SimpleNamespace(stdin=stdin))
+        assert "standard input is not encoded in UTF-8" in refused(run("--file", "diff=-"))
+    assert r"--set diff is not encoded in UTF-8: 'diff \\xe4'" in refused(run("--set", f"diff={latin}"))
+    assert "is not encoded in UTF-8" in refused(run("--set", f"{latin}=x"))
+    assert "--version is not encoded in UTF-8" in refused(run("--version", latin))
+    (tmp_path / "latin.txt").write_bytes(b"\xe4")
+    assert "utf-8" in refused(run("--file", f"diff={tmp_path / 'latin.txt'}"))
+    named = tmp_path / latin
+    named.write_text("x", encoding="utf-8")
+    assert "the name of a file is not encoded" in refused(run("--set", "diff=x", "--context", str(named)))
+
+
+def test_a_task_in_words_that_are_no_utf_8_is_refused_too(task) -> None:
+    assert "the task is not encoded in UTF-8" in refused(task("run", "explain \udce4"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"diff": NaN}', "NaN is no number"),
+        ('{"diff": -Infinity}', "-Infinity is no number"),
+        ('{"diff": [1e400]}', "1e400 is no number"),
+        (r'{"diff": "\ud800"}', "half of a character"),
+        ('{"diff": ' + "9" * 5000 + "}", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+    ],
+    ids=["nan", "infinity", "1e400", "surrogate", "digits", "deep"],
+)
+def test_what_json_cannot_say_is_refused_in_one_sentence(run, tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "all.json").write_text(text, encoding="utf-8")
+    assert reason in refused(run("--json", str(tmp_path / "all.json")))
+
+
+def test_a_key_beyond_ascii_and_a_stranger_that_answers_are_told_of(server, monkeypatch) -> None:
+    url = f"http://127.0.0.1:{server.server_port}"
+    with pytest.raises(HalflineError, match="the API key has characters beyond ASCII"):
+        run_there(url, "say", {"a": 1}, [], None, None, "gehörtmir")
+    monkeypatch.setattr(Handler, "do_GET", lambda self: self._send(b"[hello]"))
+    with pytest.raises(HalflineError, match="does not speak as halfline does"):
+        run_there(url, "say", {"a": 1}, [], None, None)
+
+
+def test_a_task_without_placeholders_is_listed(task, tmp_path: Path) -> None:
+    path = tmp_path / "tasks" / "mine" / "1.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('summary = "x"\ntask = "Do."\ninput = "do"\nplaceholders = {}', encoding="utf-8")
+    listed = task("list")
+    assert (listed.exit_code, "mine" in listed.stdout) == (0, True)
