@@ -20,12 +20,17 @@ class Admission:
         self._keys = keys
         self._allowances = Allowances()
 
+    @property
+    def wants_keys(self) -> bool:
+        """Whether anybody needs one."""
+        return self._keys.required
+
     def key_of(self, headers: Mapping[str, str]) -> Key | None:
         """Whose request it is, by its headers, whose names are read in lower case; None: nobody needs a key.
 
         Raises KeyRefused, KeysUnusable.
         """
-        if not self._keys.required:
+        if not self.wants_keys:
             return None
         sent = _sent_key(headers)
         if sent is None:

@@ -23,6 +23,7 @@ from halfline.api.gate import FOR_ALL, Gate
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.llama import llama_router
+from halfline.api.local_names import LocalNames
 from halfline.api.observed import Observed
 from halfline.api.ollama import ollama_router
 from halfline.api.options import ApiOptions
@@ -49,11 +50,13 @@ def create_app(
     *,
     beside: Sequence[Beside] = (),
     greet: Callable[[], None] | None = None,
+    local: LocalNames | None = None,
 ) -> FastAPI:
     """An application that answers at once, and serves completions once `load`, run in a thread, returned.
 
     `live` lets the caller end running requests before the server closes. `keys` None: there are none. `greet` is called
-    once, from the moment on that completions are served.
+    once, from the moment on that completions are served. `local` says whom it answers as long as there are no keys;
+    None: everybody.
     """
     metrics = Metrics()
     serving = Serving(load, metrics)
@@ -114,6 +117,7 @@ def create_app(
         Gate,
         admission=admission,
         respond=lambda scope, error: worded(routers, scope, error),
+        local=local,
     )
     if options.cors_origins:
         app.add_middleware(

@@ -1,9 +1,9 @@
 """Who may ask for what: the API key of every request, looked at before anything else of it is.
 
-It decides on the head alone. Whether that holds a key is `admission`'s to say.
+It decides on the head alone. Whether that holds a key is `admission`'s to say, and where nobody needs one, whether a
+web page sent it `local_names`'.
 """
 
-import ipaddress
 import re
 from collections.abc import Callable
 
@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from halfline.api.admission import Admission
 from halfline.api.keys.key import Key
-from halfline.api.tenants import TENANT, WITHOUT_KEY
+from halfline.api.local_names import LocalNames, is_loopback
+from halfline.api.tenants import KEY_ID, NO_KEY_ID, TENANT, WITHOUT_KEY
 from halfline.errors import HalflineError, NotPermitted
 
 # Load balancers and editors ask these before anybody has given them a key.
@@ -27,27 +28,36 @@ _CANCEL = re.compile(r"/v1/completions/[^/]+/cancel")
 
 class Gate:
     """Middleware: lets a request through as its key's tenant, or answers it by `respond`, in the words of the dialect
-    that was spoken.
+    that was spoken. `local` says whom it answers without keys; None: everybody.
     """
 
     def __init__(
-        self, app: ASGIApp, admission: Admission, respond: Callable[[Scope, HalflineError], Response]
+        self,
+        app: ASGIApp,
+        admission: Admission,
+        respond: Callable[[Scope, HalflineError], Response],
+        local: LocalNames | None = None,
     ) -> None:
         self._app = app
         self._admission = admission
         self._respond = respond
+        self._local = local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in FOR_ALL:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
-            key = self._admit(scope)
+            if self._local is not None and not self._admission.wants_keys:
+                self._local.check(Headers(scope=scope))
+            for_all = scope["path"] in FOR_ALL
+            key = None if for_all else self._admit(scope)
             runs = key is not None and self._charge(key, scope)
         except HalflineError as error:
             await self._respond(scope, error)(scope, receive, send)
             return
         scope[TENANT] = WITHOUT_KEY if key is None else key.tenant
+        scope[KEY_ID] = NO_KEY_ID if key is None else key.id
         try:
             await self._app(scope, receive, send)
         finally:
@@ -88,7 +98,4 @@ def _may_compute(scope: Scope) -> bool:
 def _from_here(scope: Scope) -> bool:
     """Whether the client is on this machine; one without an address came through a local socket."""
     client = scope.get("client")
-    try:
-        return client is None or ipaddress.ip_address(client[0]).is_loopback
-    except ValueError:  # as a proxy in between calls it
-        return False
+    return client is None or is_loopback(client[0])

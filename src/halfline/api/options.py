@@ -1,5 +1,6 @@
 """What the HTTP server accepts, and what it assumes when a client leaves a field out."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ from halfline.sampling.profiles import DEFAULT_PROFILE, Profile, find_profile
 
 _DAY_S = 86_400
 _MOST_PORT = 65_535
+_HOST_NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,10 @@ class ApiOptions:
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call this server, such as `https://ide.example.com`; none by default."""
 
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, without a port, under which a server without keys that listens on this machine only may be asked, beside
+    `localhost` and its addresses: those that a proxy in front of it passes on, or `host.docker.internal`."""
+
     grpc_port: int | None = None
     """Port of the gRPC service, on the same address, with the same keys and TLS files; 0 takes any free one. There is
     none unless said. Needs the extra `grpc`."""
@@ -66,6 +72,11 @@ class ApiOptions:
         for name in ("header_timeout_s", "body_timeout_s", "send_timeout_s"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be more than 0")
+        for host in self.allowed_hosts:
+            if not _HOST_NAME.fullmatch(host):
+                raise ValueError(
+                    f"allowed_hosts holds {host!r}, which is no name of a host; a port is none of it"
+                )
         if self.grpc_port is not None and not 0 <= self.grpc_port <= _MOST_PORT:
             raise ValueError(f"grpc_port is {self.grpc_port}, it must be between 0 and {_MOST_PORT}")
         if self.grace_s > _DAY_S:

@@ -14,6 +14,7 @@ from halfline.api.answering import Answering
 from halfline.api.app import Beside, create_app
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
+from halfline.api.local_names import LocalNames, is_loopback
 from halfline.api.serving import Loaded
 from halfline.cli.listening import listen
 from halfline.cli.loading import Ready, assemble
@@ -55,7 +56,10 @@ def serve_http(
 
         beside.append(_noting(failures, grpc_beside(settings.host, settings.tls, grpc_port.append)))
     live = LiveRequests()
-    app = create_app(load, settings.api, live, keys, beside=beside, greet=greet)
+    local = None
+    if is_loopback(listener.getsockname()[0]):
+        local = LocalNames((settings.host, *settings.api.allowed_hosts), settings.api.cors_origins)
+    app = create_app(load, settings.api, live, keys, beside=beside, greet=greet, local=local)
     server = Server(app, live, settings.api, settings.tls)
     listen(listener)
     server.run(sockets=[listener])

@@ -14,6 +14,7 @@ from halfline.api.app import Beside, create_app
 from halfline.api.chat_template import ChatTemplate
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
+from halfline.api.local_names import LocalNames
 from halfline.api.options import ApiOptions
 from halfline.api.serving import Loaded, ServedModel
 from halfline.cache.fragments import Fragments
@@ -210,6 +211,7 @@ def on_stage() -> Callable[..., object]:
         beside: Sequence[Beside] = (),
         tasks: TaskLibrary | None = None,
         fragments: Fragments | None = None,
+        local: LocalNames | None = None,
     ) -> AsyncIterator[Stage]:
         pipeline, live = FakePipeline(), LiveRequests()
 
@@ -239,9 +241,9 @@ def on_stage() -> Callable[..., object]:
                 fragments=fragments,
             )
 
-        app = create_app(load or load_fake, options or ApiOptions(), live, keys, beside=beside)
+        app = create_app(load or load_fake, options or ApiOptions(), live, keys, beside=beside, local=local)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://halfline") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             scene = Stage(pipeline, app, client, live)
             async with app.router.lifespan_context(app):
                 while load is None and (await client.get("/health")).status_code != 200:

@@ -129,7 +129,7 @@ def test_a_client_that_sends_half_a_request_and_leaves_harms_nobody(server) -> N
     import socket
 
     for sent in (
-        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
         b"\x00\xff\r\n\r\n",
     ):
         with socket.create_connection((host, int(port))) as connection:
