@@ -54,7 +54,9 @@ def serve_http(
     if settings.api.grpc_port is not None:
         from halfline.api.rpc.server import grpc_beside  # an optional dependency
 
-        beside.append(_noting(failures, grpc_beside(settings.host, settings.tls, grpc_port.append)))
+        max_calls = settings.engine.max_num_seqs + settings.engine.max_waiting
+        port = grpc_beside(settings.host, settings.tls, grpc_port.append, max_calls=max_calls)
+        beside.append(_noting(failures, port))
     live = LiveRequests()
     local = None
     if is_loopback(listener.getsockname()[0]):

@@ -21,9 +21,6 @@ from halfline.errors import BadSettings, HalflineError
 
 _REFLECTION = f"/{reflection.SERVICE_NAME.rpartition('.')[0].rpartition('.')[0]}."
 
-# One editor has a handful; a proxy in front of many opens several connections.
-_STREAMS_PER_CONNECTION = 128
-
 _KEEP_ALIVE_MS = 60_000  # then a silent peer is asked whether it is there
 _ANSWER_MS = 20_000  # and given up
 
@@ -31,8 +28,8 @@ _ANSWER_MS = 20_000  # and given up
 _LAST_WORDS_S = 5.0
 
 
-def grpc_beside(host: str, tls: TlsOptions, bound: Callable[[int], None]) -> Beside:
-    """The service at `options.grpc_port` of `host`; `bound` is told the port it got.
+def grpc_beside(host: str, tls: TlsOptions, bound: Callable[[int], None], *, max_calls: int) -> Beside:
+    """The service at `options.grpc_port` of `host`, for `max_calls` at once; `bound` is told the port it got.
 
     Entering raises BadSettings when it cannot listen there.
     """
@@ -41,7 +38,7 @@ def grpc_beside(host: str, tls: TlsOptions, bound: Callable[[int], None]) -> Bes
     async def serving(answering: Answering, admission: Admission) -> AsyncIterator[None]:
         options = answering.options
         server = grpc.aio.server(interceptors=[_KeyForReflection(admission)], options=_arguments(options))
-        server.add_generic_rpc_handlers((CompletionService(answering, admission).handler(),))
+        server.add_generic_rpc_handlers((CompletionService(answering, admission, max_calls).handler(),))
         health_pb2_grpc.add_HealthServicer_to_server(Health(answering.serving), server)
         reflection.enable_server_reflection((SERVICE, HEALTH, reflection.SERVICE_NAME), server)
         bound(_listen(server, host, options.grpc_port or 0, tls))
@@ -56,12 +53,14 @@ def grpc_beside(host: str, tls: TlsOptions, bound: Callable[[int], None]) -> Bes
 
 
 def _arguments(options: ApiOptions) -> list[tuple[str, int]]:
-    """What holds before anything of a call is in memory."""
+    """What holds before anything of a call is in memory.
+
+    A connection's streams are not bounded here: gRPC resets those beyond a bound without a word when they come at once.
+    """
     return [
         ("grpc.so_reuseport", 0),  # a taken port is an error, not half of the calls
         ("grpc.max_receive_message_length", options.max_body_bytes),
         ("grpc.server_handshake_timeout_ms", round(options.header_timeout_s * 1000)),
-        ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
         ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
         ("grpc.keepalive_timeout_ms", _ANSWER_MS),
     ]

@@ -26,7 +26,7 @@ from halfline.api.rpc.codes import code_of, trailers_of
 from halfline.api.rpc.native_body import read_native
 from halfline.api.rpc.native_reply import NativeReply
 from halfline.api.tenants import WITHOUT_KEY
-from halfline.errors import BadRequest, BodyTooSlow, HalflineError
+from halfline.errors import BadRequest, BodyTooSlow, HalflineError, Overloaded
 from halfline.telemetry.log import fields
 
 _log = logging.getLogger(__name__)
@@ -34,17 +34,26 @@ _log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 T = TypeVar("T")
 
+# Of what is there at once nobody knows yet how long it takes.
+_RETRY_AFTER_S = 1.0
+
 SERVICE = pb.DESCRIPTOR.services_by_name["Completions"].full_name
 
 
 class CompletionService:
-    """Answers as HTTP does, by the same parts."""
+    """Answers as HTTP does, by the same parts, and at most `max_calls` at once, of all connections together."""
 
     def __init__(
-        self, answering: Answering, admission: Admission, clock: Callable[[], float] = time.perf_counter
+        self,
+        answering: Answering,
+        admission: Admission,
+        max_calls: int,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._answering = answering
         self._admission = admission
+        self._max_calls = max_calls
+        self._num_calls = 0
         self._clock = clock
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -100,7 +109,7 @@ class CompletionService:
         try:
             await context.send_initial_metadata((("x-request-id", request_id),))
             key = self._admission.key_of(headers)
-            with self._place(key):
+            with self._call(), self._place(key):
                 body = await self._message(messages)
                 tenant = WITHOUT_KEY if key is None else key.tenant
                 asker = Asker(
@@ -121,6 +130,17 @@ class CompletionService:
             await context.abort(code, error_message(error), trailers_of(error))
         finally:
             self._account(method, request_id, code, self._clock() - started)
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Raises Overloaded."""
+        if self._num_calls >= self._max_calls:
+            raise Overloaded(self._num_calls, self._max_calls, _RETRY_AFTER_S)
+        self._num_calls += 1
+        try:
+            yield
+        finally:
+            self._num_calls -= 1
 
     @contextmanager
     def _place(self, key: Key | None) -> Iterator[None]:

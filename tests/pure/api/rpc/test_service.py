@@ -65,10 +65,12 @@ def on_port(on_stage: Callable[..., Any]) -> Callable[..., Any]:
     """`async with on_port(options, keys=…) as port`."""
 
     @asynccontextmanager
-    async def opened(options: ApiOptions | None = None, **parts: Any) -> AsyncIterator[Port]:
+    async def opened(
+        options: ApiOptions | None = None, *, max_calls: int = 1000, **parts: Any
+    ) -> AsyncIterator[Port]:
         bound: list[int] = []
         options = options or ApiOptions(grpc_port=0, grace_s=0.0)
-        beside = grpc_beside("127.0.0.1", TlsOptions(), bound.append)
+        beside = grpc_beside("127.0.0.1", TlsOptions(), bound.append, max_calls=max_calls)
         async with on_stage(options, beside=[beside], **parts) as stage:
             address = f"127.0.0.1:{bound[0]}"
             async with grpc.aio.insecure_channel(address) as channel:
@@ -227,6 +229,23 @@ async def test_what_the_pipeline_refuses_has_its_sentence_and_when_to_come_back(
         port.stage.pipeline.fails = True
         assert (await port.refusal()).code() == grpc.StatusCode.UNAVAILABLE
         assert (await failed_stream(port)).code() == grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_burst_on_one_connection_is_answered_or_told_when_to_come_back(on_port) -> None:
+    """Over a connection that is in use: what comes at once is not held back by the client then."""
+    async with on_port(max_calls=200) as port:
+        await port.complete()
+        gate = port.stage.pipeline.gate = asyncio.Event()
+        calls = [asyncio.ensure_future(port.complete()) for _ in range(250)]
+        while sum(call.done() for call in calls) < 50:
+            await asyncio.sleep(0.01)
+        gate.set()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        refused = [each for each in ended if isinstance(each, grpc.aio.AioRpcError)]
+        assert len(refused) == 50
+        assert {each.code() for each in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert {dict(each.trailing_metadata())["retry-after"] for each in refused} == {"1"}
+        await port.complete()
 
 
 async def failed_stream(port: Port) -> grpc.aio.AioRpcError:
