@@ -1,7 +1,8 @@
 """KV blocks in a directory: a file each, a bound on their bytes, and a key that lives beside them.
 
 The directory belongs to one process at a time. A file appears whole, by a rename; what a killed process left
-half-written is deleted at the next start, and so is every file that is not one of ours. Damage is found when a block is
+half-written is deleted at the next start, and so is every file that is not one of ours; what is no file, or cannot be
+looked at or deleted, is left there and passed over. Damage is found when a block is
 read: then it is deleted and was never there. Nothing is flushed to the platter: after a power cut some checksums are
 wrong, which costs those blocks.
 
@@ -14,6 +15,7 @@ import logging
 import os
 import secrets
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +58,10 @@ class DiskStore:
             self._lock = _lock(directory)
             self._key = _key(directory)
             self._find_files()
+        except BlockingIOError:
+            raise BadSettings(
+                f"another server uses {directory}: give this one a `cache_dir` of its own, or no `kv_disk_bytes`"
+            ) from None
         except OSError as error:
             raise BadSettings(f"KV blocks cannot be kept in {directory}: {error}") from error
         self.names = BlockNames(self._key, scope)
@@ -119,14 +125,15 @@ class DiskStore:
     def _find_files(self) -> None:
         """Learn what is there, delete what is not ours."""
         found: list[tuple[float, str, BlockHeader]] = []
-        for path in self._directory.iterdir():
-            if path.suffix not in (_SUFFIX, ".partial"):
-                continue
-            header = _header_of(path, self._scope)
-            if header is not None and path.name == self._file_name(header.name):
-                found.append((path.stat().st_mtime, path.name, header))
-            else:
-                path.unlink()
+        for path in _block_files(self._directory):
+            try:
+                header = _header_of(path, self._scope)
+                if header is not None and path.name == self._file_name(header.name):
+                    found.append((path.stat().st_mtime, path.name, header))
+                else:
+                    path.unlink()
+            except OSError as error:
+                _log.warning("a KV file is passed over", extra={"path": str(path), "error": str(error)})
         for _, file_name, header in sorted(found, key=lambda each: each[:2]):
             self._add(file_name, header)
         self._make_room(0)
@@ -156,6 +163,16 @@ class DiskStore:
         return name[: self._name_bytes].hex() + _SUFFIX
 
 
+def _block_files(directory: Path) -> Iterator[Path]:
+    """What may be ours by its name. What is no file is told and left out: a pipe would be waited for."""
+    for path in directory.iterdir():
+        if path.suffix in (_SUFFIX, ".partial"):
+            if path.is_file() and not path.is_symlink():
+                yield path
+            else:
+                _log.warning("no KV file, although it is called like one", extra={"path": str(path)})
+
+
 def _header_of(path: Path, scope: bytes) -> BlockHeader | None:
     """None when the file is not one of this scope's, or not as long as it says."""
     with path.open("rb") as file:
@@ -179,7 +196,7 @@ def _key(directory: Path) -> bytes:
     path = directory / "key"
     key = path.read_bytes() if path.exists() else b""
     if len(key) != _KEY_BYTES:
-        for stale in directory.glob(f"*{_SUFFIX}"):
+        for stale in _block_files(directory):
             stale.unlink()
         key = secrets.token_bytes(_KEY_BYTES)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

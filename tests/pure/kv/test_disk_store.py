@@ -1,5 +1,6 @@
 """Whatever lies in the directory, what is read is what was written, or nothing."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -221,9 +222,44 @@ def test_a_ring_of_short_names_can_still_be_evicted(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_is_no_file_is_passed_over_with_a_line_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path)
+    (name,) = write_chain(store, [1])
+    store.close()
+    (tmp_path / f"{'ab' * 16}.kv").mkdir()
+    (tmp_path / f"{'cd' * 16}.partial").mkdir()
+    os.mkfifo(tmp_path / f"{'ef' * 16}.kv")
+    (tmp_path / f"{'01' * 16}.kv").symlink_to(tmp_path / "nowhere")
+    num_entries = len(list(tmp_path.iterdir()))
+    store = open_store(tmp_path)
+    assert store.read(name, TOKENS[1]) == DATA
+    assert len(caplog.records) == 4 and len(list(tmp_path.iterdir())) == num_entries
+    store.close()
+    (tmp_path / "key").unlink()
+    store = open_store(tmp_path)
+    assert len(store) == 0
+    store.close()
+
+
+def test_a_file_that_can_neither_be_read_nor_deleted_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(path: Path, scope: bytes) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    open_store(tmp_path).close()
+    (tmp_path / f"{'ab' * 16}.kv").touch()
+    monkeypatch.setattr(disk_store, "_header_of", refuse)
+    store = open_store(tmp_path)
+    assert len(store) == 0 and "passed over" in caplog.text
+    store.close()
+
+
 def test_a_directory_has_one_process_at_a_time(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    with pytest.raises(BadSettings, match=str(tmp_path)):
+    with pytest.raises(BadSettings, match=f"another server uses {tmp_path}"):
         open_store(tmp_path)
     store.close()
     open_store(tmp_path).close()
