@@ -134,11 +134,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose cursor, in which document: of two requests with the same identity only the newer one is wanted (C4)."""
+    """Whose cursor, in which document: of two requests with the same identity only the newer one is wanted (C4).
+
+    `key` is the id of the API key that it was asked with: what one asks ends nothing of another's, also of a tenant.
+    """
 
     tenant: str
     user: str
     path: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +162,8 @@ class CompletionRequest:
     `prompt` decides the mode. Text or token ids are *raw*: no window, no post-processing, too long is an
     error. A `Document` is *editor* mode: any length, the server owns the window and trims the answer.
 
-    `user` is one of the tenant's users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
+    `tenant` is with whom KV and answers are shared. `key` is the id of the API key, "" where nobody needs one, and `user`
+    one of its users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
     it before others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
 
     `num_pinned_tokens` of a prompt of token ids are what many others begin with: worth keeping.
@@ -176,6 +181,7 @@ class CompletionRequest:
     num_choices: int = 1
     echo: bool = False
     tenant: str = "local"
+    key: str = ""
     user: str = ""
     priority: Priority = "interactive"
     deadline_ms: int | None = None

@@ -3,6 +3,7 @@ reply. What fields mean is the dialect's, what errors mean is `failures`'.
 """
 
 import asyncio
+import hashlib
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from halfline.api.reading_lane import ReadingLane
 from halfline.api.reply_stream import SUPERSEDED, ReplyStream
 from halfline.api.running import RunningCalls
 from halfline.api.serving import Loaded, Pipeline, Serving
-from halfline.api.tenants import tenant_of
+from halfline.api.tenants import key_id_of, tenant_of
 from halfline.request import Caching, Completion, CompletionRequest, Document, Identity, Receipt, Tier
 from halfline.telemetry.metrics import Metrics
 
@@ -38,14 +39,13 @@ FRAGMENTS_PATH = "/v1/fragments"
 # Understanding a larger body takes longer than a keystroke's reply should wait for it.
 _INLINE_BYTES = 1 << 16
 
-_MOST_CURSOR = 256
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
     """Who asks, whichever port they came to. `source` is the address of their machine, "" where it has none."""
 
     tenant: str
+    key_id: str
     headers: Headers
     source: str
     request_id: str
@@ -80,6 +80,7 @@ class Answering:
         """
         asker = Asker(
             tenant=tenant_of(request),
+            key_id=key_id_of(request),
             headers=request.headers,
             source="" if request.client is None else request.client.host,
             request_id=request.scope[REQUEST_ID],
@@ -147,12 +148,21 @@ class Answering:
 
 def _asked_by(asker: Asker, call: Call) -> Call:
     """With what the dialect could not tell of its requests."""
-    cursor = asker.headers.get(CURSOR, "")[:_MOST_CURSOR]
+    cursor = asker.headers.get(CURSOR, "")
     caching = _caching(asker.headers.get("cache-control", ""))
-    requests = (replace(_of_source(asker.source, each), caching=caching) for each in call.requests)
+    requests = (
+        replace(_of_key(asker.key_id, _of_source(asker.source, each)), caching=caching)
+        for each in call.requests
+    )
     return replace(
         call, requests=tuple(_of_cursor(cursor, place, each) for place, each in enumerate(requests))
     )
+
+
+def _of_key(key_id: str, request: CompletionRequest) -> CompletionRequest:
+    """Two keys of a tenant take turns, and neither ends what the other asked for."""
+    identity = None if request.identity is None else replace(request.identity, key=key_id)
+    return replace(request, key=key_id, identity=identity)
 
 
 def _of_source(source: str, request: CompletionRequest) -> CompletionRequest:
@@ -169,8 +179,9 @@ def _of_cursor(cursor: str, place: int, request: CompletionRequest) -> Completio
     named = cursor and request.identity is None and isinstance(request.prompt, Document)
     if not named or request.priority != "interactive":
         return request
-    # No identity of a dialect has an empty path.
-    return replace(request, identity=Identity(request.tenant, f"{place} {cursor}", ""))
+    # A name may be as long as headers are; and no identity of a dialect has an empty path.
+    name = hashlib.sha256(cursor.encode("utf-8", "surrogatepass")).hexdigest()
+    return replace(request, identity=Identity(request.tenant, f"{place} {name}", "", request.key))
 
 
 def _caching(cache_control: str) -> Caching:

@@ -25,7 +25,7 @@ from halfline.api.failing import failing_with
 from halfline.api.live import LiveRequests
 from halfline.api.schema import BodySchema
 from halfline.api.serving import Embeds, Loaded
-from halfline.api.tenants import tenant_of
+from halfline.api.tenants import key_id_of, tenant_of
 from halfline.errors import UnsupportedField
 from halfline.pipeline.embed import Embedding
 
@@ -77,20 +77,21 @@ async def _embedded(
 
     call = await answering.computed(request, understand)
     loaded = answering.serving.loaded
-    found = await live.run(_embed_all(loaded.embedder, call, tenant_of(request)), request.receive)
+    embedding = _embed_all(loaded.embedder, call, tenant_of(request), key_id_of(request))
+    found = await live.run(embedding, request.receive)
     size = len(found[0].vector)
     if call.dimensions not in (None, size):
         raise UnsupportedField("dimensions", call.dimensions, size)
     return call, found, loaded.model.name
 
 
-async def _embed_all(embedder: Embeds, call: EmbeddingCall, tenant: str) -> Sequence[Embedding]:
+async def _embed_all(embedder: Embeds, call: EmbeddingCall, tenant: str, key: str) -> Sequence[Embedding]:
     """In the texts' order; the first failure ends the others and is raised as it is."""
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def one(text: str | tuple[int, ...]) -> Embedding:
         async with places:
-            return await embedder.embed(text, tenant, call.user)
+            return await embedder.embed(text, tenant, call.user, key)
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -46,7 +46,9 @@ class Pipeline(Protocol):
 class Embeds(Protocol):
     """What the server needs of who embeds."""
 
-    async def embed(self, prompt: str | tuple[int, ...], tenant: str, user: str = "") -> Embedding:
+    async def embed(
+        self, prompt: str | tuple[int, ...], tenant: str, user: str = "", key: str = ""
+    ) -> Embedding:
         """One vector; cancelling the caller ends the work."""
 
 

@@ -8,7 +8,7 @@ from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
 
 
-def append(sequence: Sequence, sampled: Iterable[Scored], now: float) -> tuple[Piece, FinishReason | None]:
+def append(sequence: Sequence, sampled: Iterable[Scored]) -> tuple[Piece, FinishReason | None]:
     """Append sampled tokens up to the one that ends the sequence; what may be shown of them, and why it ended.
 
     All but the first were sampled behind a draft token that was right, and so was that one's KV: it counts as computed.
@@ -17,8 +17,6 @@ def append(sequence: Sequence, sampled: Iterable[Scored], now: float) -> tuple[P
     for position, token in enumerate(sampled):
         sequence.num_computed += position > 0
         sequence.num_generated += 1
-        if sequence.first_token_at is None:
-            sequence.first_token_at = now
         piece, reason = _read(sequence, token)
         shown += piece
         if reason is not None:

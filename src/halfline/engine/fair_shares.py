@@ -1,4 +1,4 @@
-"""How much each of several flows was served, so that none of those that are here falls behind the others.
+"""How much each of several flows was served, and when, so that none of those that are here falls behind the others.
 
 Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): a flow's counter is the
 tokens computed for it. One that arrives starts at no less than the smallest counter of those present: being away earns
@@ -18,6 +18,7 @@ class FairShares:
         self._served: dict[str, int] = {}  # of those present
         self._gone: dict[str, int] = {}  # of those that left, the first that left first
         self._least: int | None = None  # a memo; None: to be looked up
+        self._turn_at: dict[str, float] = {}  # of those present that had one
 
     @property
     def empty(self) -> bool:
@@ -35,6 +36,7 @@ class FairShares:
         if self._num_inside[flow]:
             return
         del self._num_inside[flow]
+        self._turn_at.pop(flow, None)
         self._gone[flow] = self._served.pop(flow)
         self._least = None
         # Nobody is left who could be wronged, or: whoever is not ahead would start where the least served is anyway.
@@ -46,6 +48,14 @@ class FairShares:
         """So many tokens were computed for it, which is present."""
         self._served[flow] += num_tokens
         self._least = None
+
+    def had_turn(self, flow: str, now: float) -> None:
+        """The flow, which is present, need not be waited for any longer, at the clock's second `now`."""
+        self._turn_at[flow] = now
+
+    def waits_since(self, flow: str, asked_at: float) -> float:
+        """Since when the flow, which is present, has waited for what it asked for at `asked_at`."""
+        return max(asked_at, self._turn_at.get(flow, asked_at))
 
     def lead(self, flow: str) -> int:
         """Tokens by which the flow, which is present, is ahead of the one served least."""

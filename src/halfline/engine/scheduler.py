@@ -5,7 +5,7 @@ gives every sequence that decodes its one token, and spends the rest of the step
 (engine/urgency.py), as far as there is room for them (engine/step_room.py). Drafts come last (engine/drafting.py).
 Idle work pauses as long as there is any other.
 
-One that does not fit is passed by those that do, until it has matured: then nobody passes it.
+One that does not fit is passed by those that do, until it has waited long enough: then fewer and fewer pass it.
 
 Blocks run out while output grows, or when somebody more urgent comes. Then the least urgent class, and in it the latest
 arrival, is preempted: its blocks go back, it waits, and what the index still knows of it is reused when it returns. The
@@ -28,7 +28,7 @@ from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
 from halfline.engine.sequence import Progress, Sequence, Work
 from halfline.engine.stats import EngineStats
 from halfline.engine.step_room import StepRoom
-from halfline.engine.urgency import IDLE, Urgency
+from halfline.engine.urgency import IDLE, Flows, Urgency, flow_of
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
@@ -140,7 +140,8 @@ class Scheduler:
         self._room.learn(plan, step_ms)
         self._drafting.step_ran(plan.num_rows, step_ms)
         progress = (
-            self._record(chunk, result, now) for chunk, result in zip(plan.chunks, results, strict=True)
+            self._record(chunk, result, plan.planned_at, now)
+            for chunk, result in zip(plan.chunks, results, strict=True)
         )
         return [each for each in progress if each is not None]
 
@@ -156,7 +157,10 @@ class Scheduler:
 
     def give_up(self, now: float) -> list[Progress]:
         """The engine broke: everybody ends as "failed". The accounts, perhaps the culprit, stay as they are."""
-        return [Progress(each.id, outcome=each.outcome("failed", now)) for each in self._by_id.values()]
+        return [
+            Progress(each.id, outcome=each.outcome("failed", self._num_steps, now))
+            for each in self._by_id.values()
+        ]
 
     def stats(self) -> EngineStats:
         return EngineStats(
@@ -208,20 +212,25 @@ class Scheduler:
         being_computed = {sequence.table.next_block(sequence.token_ids) for sequence in prompts}
         waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in paused]
         num_passed = 0
-        for sequence in sorted([*prompts, *waiting], key=lambda each: self._urgency.order(each, now)):
+        held_back: list[Flows] = []
+        for sequence in self._urgency.line_up([*prompts, *waiting], now):
             if self._room.full(num_tokens):
                 break
             if not sequence.running:
-                if num_passed == _MAX_PASSED:
+                flow = flow_of(sequence)
+                if num_passed == _MAX_PASSED or any(flow[: len(each)] == each for each in held_back):
                     continue
                 match = self._match(sequence)
                 if match.missed in being_computed:
                     continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
                 fitting = self._make_room(sequence, match, num_tokens, now)
                 if fitting is None:
-                    num_passed = _MAX_PASSED if self._urgency.matured(sequence, now) else num_passed + 1
+                    num_passed += 1
+                    behind = self._urgency.held_back(sequence, now)
+                    if behind is not None:
+                        held_back.append(behind)
                     continue
-                self._admit(sequence, fitting, now)
+                self._admit(sequence, fitting)
                 being_computed.add(sequence.table.next_block(sequence.token_ids))
             hurry = self._urgency.rank(sequence, now) != IDLE
             count = self._room.rows_for(sequence, num_tokens, hurry=hurry)
@@ -268,13 +277,12 @@ class Scheduler:
         # A match leaves the last token out.
         return sequence.table.match(sequence.token_ids[: num_reusable + 1])
 
-    def _admit(self, sequence: Sequence, match: Match, now: float) -> None:
+    def _admit(self, sequence: Sequence, match: Match) -> None:
         self._waiting.remove(sequence)
         insort(self._running, sequence, key=_arrival)
         sequence.running = True
         sequence.num_computed = sequence.table.adopt(match)
-        if sequence.started_at is None:
-            sequence.started_at = now
+        if sequence.num_reused is None:
             sequence.num_reused = sequence.num_computed
             self._num_reused += sequence.num_computed
 
@@ -284,15 +292,16 @@ class Scheduler:
         self._release(sequence)
         self._waiting.append(sequence)
 
-    def _record(self, chunk: Chunk, result: ChunkResult, now: float) -> Progress | None:
+    def _record(self, chunk: Chunk, result: ChunkResult, planned_at: float, now: float) -> Progress | None:
         sequence = chunk.sequence
+        sequence.phases.ran(self._num_steps, planned_at, now, decodes=sequence.num_generated > 0)
         sequence.num_scored = max(sequence.num_scored, chunk.scored_rows.stop)
         sequence.num_computed = chunk.stop
         num_before = sequence.num_generated
-        piece, reason = append(sequence, result.sampled, now)
+        piece, reason = append(sequence, result.sampled)
         sampled = result.sampled[: sequence.num_generated - num_before]
         self._num_generated += len(sampled)
-        self._count(chunk)
+        self._count(chunk, now)
         sequence.table.copied()
         sequence.table.publish(sequence.token_ids, sequence.num_computed)
         if (
@@ -321,11 +330,13 @@ class Scheduler:
             return Progress(sequence.id, piece, result.prompt_scores, sampled=sampled, agreed=agreed)
         return None
 
-    def _count(self, chunk: Chunk) -> None:
+    def _count(self, chunk: Chunk, now: float) -> None:
         """Only places whose KV stays count as computed; what a draft cost beyond them is in the draft's counts."""
         num_computed = chunk.sequence.num_computed - chunk.start
         self._num_computed += num_computed
         self._urgency.ran(chunk.sequence, num_computed)
+        if chunk.num_tokens > 1 or chunk.start < chunk.sequence.num_prompt:
+            self._urgency.had_rows(chunk.sequence, now)
         chunk.sequence.num_run += num_computed
         self._drafting.checked(chunk, num_computed - chunk.num_tokens)
 
@@ -349,7 +360,13 @@ class Scheduler:
             self._release(sequence)
         else:
             self._waiting.remove(sequence)
-        return Progress(sequence.id, piece, prompt_scores, sequence.outcome(reason, now, failure), sampled)
+        return Progress(
+            sequence.id,
+            piece,
+            prompt_scores,
+            sequence.outcome(reason, self._num_steps, now, failure),
+            sampled,
+        )
 
     def _release(self, sequence: Sequence) -> None:
         """The one place where blocks go back, and never while a step may still write to them."""

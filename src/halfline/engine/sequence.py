@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from halfline.engine.hidden_mean import HiddenMean
+from halfline.engine.phases import Phases
 from halfline.engine.speculation.draft import DraftCounts, DraftSource, Proposal
 from halfline.engine.speculation.repeats import Repeats
 from halfline.kv.block_table import BlockTable
@@ -28,7 +29,7 @@ class Work:
     `num_pinned_tokens` of its first ones begin many prompts: their blocks stay when it ends (kv/pins.py).
     `begins_the_next`: whoever cancels it will probably ask for a prompt that begins like this one, so a step that reads
     of it is not in vain. Were it stopped, a prompt that takes longer than a keystroke would never be read.
-    `priority`, `tenant`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
+    `priority`, `key`, `user` and `deadline_ms` (from the submission on; None: none) say whose turn it is
     (engine/urgency.py). `hidden_mean` gathers the prompt's hidden states; None: nobody wants them.
     """
 
@@ -45,7 +46,7 @@ class Work:
     draft_sources: tuple[Repeats, ...] = ()
     proposal: Proposal | None = None
     priority: Priority = "interactive"
-    tenant: str = "local"
+    key: str = ""
     user: str = ""
     deadline_ms: float | None = None
     hidden_mean: HiddenMean | None = None
@@ -75,7 +76,7 @@ class Work:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceStats:
     """`num_reused` prompt tokens were taken over at first admission; `num_computed` were run, those run again
-    after a preemption too. Queue, prefill and decode follow each other: submitted, first planned, first token, end.
+    after a preemption too. Queue, prefill and decode (phases.py) add up to the time from submission to end.
     The tokens of a forced text are run, but not generated.
     `drafted` are guessed tokens that were run, `accepted` those of them the model agreed with, by source.
     """
@@ -140,13 +141,13 @@ class Sequence:
     num_generated: int = 0  # sampled tokens, a stop token included
     num_reused: int | None = None  # adopted at first admission; None before
     num_run: int = 0
-    started_at: float | None = None
-    first_token_at: float | None = None
+    phases: Phases = field(init=False)
     drafts: DraftCounts = field(default_factory=DraftCounts)
     _num_forced_before: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.token_ids = list(self.work.prompt_ids)
+        self.phases = Phases(self.submitted_at)
         self.num_scored = self.work.scores_from - 1
         self._num_forced_before = self.work.reader.num_forced
 
@@ -194,17 +195,18 @@ class Sequence:
             return len(self.token_ids)
         return self.num_scored
 
-    def outcome(self, reason: FinishReason, now: float, failure: str | None = None) -> Outcome:
-        """How it ended at `now` (the clock's seconds)."""
-        started = now if self.started_at is None else self.started_at
-        first_token = now if self.first_token_at is None else self.first_token_at
+    def outcome(
+        self, reason: FinishReason, last_step: int, now: float, failure: str | None = None
+    ) -> Outcome:
+        """How it ended at `now` (the clock's seconds), after the step of that number."""
+        self.phases.ended(last_step, now)
         stats = SequenceStats(
             num_reused=self.num_reused or 0,
             num_computed=self.num_run,
             num_generated=self.num_generated - self.num_forced,
-            queue_ms=(started - self.submitted_at) * 1e3,
-            prefill_ms=(first_token - started) * 1e3,
-            decode_ms=(now - first_token) * 1e3,
+            queue_ms=self.phases.queue_s * 1e3,
+            prefill_ms=self.phases.prefill_s * 1e3,
+            decode_ms=self.phases.decode_s * 1e3,
             drafted=self.drafts.drafted(),
             accepted=self.drafts.accepted(),
         )

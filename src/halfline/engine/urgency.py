@@ -1,18 +1,26 @@
 """Whose turn it is: in which order prompts get a step's rows, and in which order sequences lose their blocks.
 
-First the class: interactive before batch before idle, where each `patience_s` of waiting lifts a sequence one class.
-Within a class the key, then the user of that key, that was served least (fair_shares.py), to a quantum: less than that
-is no reason to make a keystroke wait. Then the earliest deadline, then the shortest.
+First the class: interactive before batch before idle. Within a class the key, then the user of that key, that was
+served least (fair_shares.py), to a quantum: less than that is no reason to make a keystroke wait. Then the earliest
+deadline, then the shortest.
 
-    submitted          + patience      + 2 patience      + 3 patience
-    idle ──────────────── batch ───────── interactive ────── matured
-                          batch ───────── as interactive ─── (batch: matured one patience earlier, and so on)
+    waits since   + patience      + 2 patience      + 3 patience
+    idle ──────────── batch ───────── interactive ────── before everybody
+                      batch ───────── as interactive ─── (batch: before everybody one patience earlier, and so on)
 
-Nobody starves: once matured, a sequence is passed only by those that matured, or were due, before it. All of these
-were submitted before that moment, so they are finitely many, and each ends.
+What waits is a *key*, of a class: since it last got rows of a prompt, or asked for the first. So waiting buys it the
+rows of one step, and a flood, however old, its share and no more. Among the users of a key it is the same. Of one
+user's prompts those that are old enough go in the order of their arrival.
+
+Nobody starves: a key that has waited that long is passed only by those that have waited longer, once each, and has its
+rows; so within it has the user; and within that user's prompts each is passed by those that came before it, and by
+finitely many others. Where the next of them does not fit, `held_back` says who may not take the room meanwhile.
 """
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable
+from heapq import merge
 
 from halfline.engine.fair_shares import FairShares
 from halfline.engine.sequence import Sequence
@@ -25,7 +33,13 @@ _CLASSES: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
 
 IDLE = _CLASSES["idle"]
 
-Order = tuple[int, int, int, float, int, int]
+_BEFORE_EVERYBODY = -1
+
+Flow = tuple[int, str, str]
+"""A class, a key and one of its users."""
+
+Flows = tuple[int | str, ...]
+"""The beginning of one or more: one flow, all of a key and class, or with () all there are."""
 
 
 class Urgency:
@@ -35,55 +49,112 @@ class Urgency:
         self._patience_s = patience_s
         self._step_tokens = step_tokens
         # One account per class: a user's idle work must not cost the same user's next keystroke its turn.
-        self._tenants = [FairShares() for _ in _CLASSES]
+        self._keys = [FairShares() for _ in _CLASSES]
         self._users: list[dict[str, FairShares]] = [{} for _ in _CLASSES]
+        self._present: dict[
+            tuple[int, str], dict[Sequence, None]
+        ] = {}  # by class and key, the earliest first
 
     def arrived(self, sequence: Sequence) -> None:
-        cls, tenant = _CLASSES[sequence.work.priority], sequence.work.tenant
-        self._tenants[cls].entered(tenant)
-        self._users[cls].setdefault(tenant, FairShares()).entered(sequence.work.user)
+        cls, key, user = flow_of(sequence)
+        self._keys[cls].entered(key)
+        self._users[cls].setdefault(key, FairShares()).entered(user)
+        self._present.setdefault((cls, key), {})[sequence] = None
 
     def left(self, sequence: Sequence) -> None:
-        cls, tenant = _CLASSES[sequence.work.priority], sequence.work.tenant
-        self._tenants[cls].left(tenant)
-        users = self._users[cls][tenant]
-        users.left(sequence.work.user)
+        cls, key, user = flow_of(sequence)
+        self._keys[cls].left(key)
+        users = self._users[cls][key]
+        users.left(user)
+        del self._present[cls, key][sequence]
         if users.empty:
-            del self._users[cls][tenant]
+            del self._users[cls][key], self._present[cls, key]
 
     def ran(self, sequence: Sequence, num_tokens: int) -> None:
         """So many of its tokens were computed."""
-        cls, tenant = _CLASSES[sequence.work.priority], sequence.work.tenant
-        self._tenants[cls].charge(tenant, num_tokens)
-        self._users[cls][tenant].charge(sequence.work.user, num_tokens)
+        cls, key, user = flow_of(sequence)
+        self._keys[cls].charge(key, num_tokens)
+        self._users[cls][key].charge(user, num_tokens)
+
+    def had_rows(self, sequence: Sequence, now: float) -> None:
+        """Tokens of its prompt were computed: its key's turn is over, and its user's."""
+        cls, key, user = flow_of(sequence)
+        self._keys[cls].had_turn(key, now)
+        self._users[cls][key].had_turn(user, now)
 
     def rank(self, sequence: Sequence, now: float) -> int:
-        """Its class by now: 0 is interactive, `IDLE` is idle."""
-        num_lifts = int((now - sequence.submitted_at) / self._patience_s)
-        return max(0, _CLASSES[sequence.work.priority] - num_lifts)
+        """Its class when it comes to blocks and pauses: 0 is interactive, `IDLE` is idle. Waiting lifts the earliest of
+        a key only, so that a crowd of old ones leaves the blocks to keystrokes, and yet each has its time.
+        """
+        cls, key, _ = flow_of(sequence)
+        earliest = next(iter(self._present[cls, key]))
+        return max(0, self._lifted(cls, sequence.submitted_at, now)) if sequence is earliest else cls
 
-    def matured(self, sequence: Sequence, now: float) -> bool:
-        """Whether it has waited so long that nobody who comes later may pass it."""
-        return now >= self._matures_at(sequence)
-
-    def order(self, sequence: Sequence, now: float) -> Order:
-        """Lower is sooner."""
-        if self.matured(sequence, now):
-            return (0, 0, 0, self._matures_at(sequence), 0, sequence.id)
-        cls, tenant = _CLASSES[sequence.work.priority], sequence.work.tenant
-        return (
-            self.rank(sequence, now),
-            self._tenants[cls].lead(tenant) // QUANTUM_TOKENS,
-            self._users[cls][tenant].lead(sequence.work.user) // QUANTUM_TOKENS,
-            math.inf if sequence.due_at is None else sequence.due_at,
-            # Short prompts overtake long ones, but a long one only for as many steps as it would itself take.
-            sequence.num_pending + sequence.arrival_step * self._step_tokens,
-            sequence.id,
+    def line_up(self, sequences: Iterable[Sequence], now: float) -> Iterable[Sequence]:
+        """The most urgent first. Each user's have an order of their own, and compete by the first of it."""
+        queues: dict[Flow, list[Sequence]] = defaultdict(list)
+        for sequence in sequences:
+            queues[flow_of(sequence)].append(sequence)
+        places = {}
+        for flow, queue in queues.items():
+            places[flow] = self._place(flow, min(each.submitted_at for each in queue), now)
+            queue.sort(key=lambda each: self._place_in_queue(each, now))
+        return merge(
+            *queues.values(),
+            key=lambda each: (places[flow_of(each)], _due(each), each.num_pending, each.id),
         )
+
+    def held_back(self, sequence: Sequence, now: float) -> Flows | None:
+        """Who may take no blocks as long as this one, the most urgent of its flow, does not fit; None: all may.
+
+        First it is the rest of the flow. Then this user waits, so the key's; then the key waits, so all.
+        """
+        cls, key, user = flow = flow_of(sequence)
+        if not self._overdue(cls, sequence.submitted_at, now):
+            return None
+        if self._overdue(cls, self._keys[cls].waits_since(key, sequence.submitted_at), now):
+            return ()
+        if self._overdue(cls, self._users[cls][key].waits_since(user, sequence.submitted_at), now):
+            return cls, key
+        return flow
 
     def worth(self, sequence: Sequence, now: float) -> tuple[int, int]:
         """Who keeps blocks that somebody else needs: lower keeps them longer."""
         return self.rank(sequence, now), sequence.id
 
-    def _matures_at(self, sequence: Sequence) -> float:
-        return sequence.submitted_at + (_CLASSES[sequence.work.priority] + 1) * self._patience_s
+    def _place(self, flow: Flow, asked_at: float, now: float) -> tuple[int, float, int, float]:
+        """A flow's place among the others, whose first prompt was asked for then; lower is sooner."""
+        cls, key, user = flow
+        keys, users = self._keys[cls], self._users[cls][key]
+        key_since, user_since = keys.waits_since(key, asked_at), users.waits_since(user, asked_at)
+        lifted = self._lifted(cls, key_since, now)
+        user_waits = self._overdue(cls, user_since, now)
+        return (
+            lifted,
+            key_since if lifted == _BEFORE_EVERYBODY else keys.lead(key) // QUANTUM_TOKENS,
+            0 if user_waits else 1,
+            user_since if user_waits else users.lead(user) // QUANTUM_TOKENS,
+        )
+
+    def _place_in_queue(self, sequence: Sequence, now: float) -> tuple[int, float, int, int]:
+        """A sequence's place among those of its user; lower is sooner."""
+        if self._overdue(_CLASSES[sequence.work.priority], sequence.submitted_at, now):
+            return 0, 0.0, 0, sequence.id
+        # Short prompts overtake long ones, but a long one only for as many steps as it would itself take.
+        size = sequence.num_pending + sequence.arrival_step * self._step_tokens
+        return 1, _due(sequence), size, sequence.id
+
+    def _lifted(self, cls: int, since: float, now: float) -> int:
+        """The class of what has waited since then."""
+        return max(_BEFORE_EVERYBODY, cls - int((now - since) / self._patience_s))
+
+    def _overdue(self, cls: int, since: float, now: float) -> bool:
+        return self._lifted(cls, since, now) == _BEFORE_EVERYBODY
+
+
+def flow_of(sequence: Sequence) -> Flow:
+    return _CLASSES[sequence.work.priority], sequence.work.key, sequence.work.user
+
+
+def _due(sequence: Sequence) -> float:
+    return math.inf if sequence.due_at is None else sequence.due_at

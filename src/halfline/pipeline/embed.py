@@ -39,7 +39,9 @@ class Embedder:
         self._tokenizer = tokenizer
         self._spec = spec
 
-    async def embed(self, prompt: str | tuple[int, ...], tenant: str, user: str = "") -> Embedding:
+    async def embed(
+        self, prompt: str | tuple[int, ...], tenant: str, user: str = "", key: str = ""
+    ) -> Embedding:
         """Every token is computed, whatever is known: the states are not kept. Cancelling the caller ends the work.
 
         Raises BadRequest (PromptTooLong, UnencodableText, unknown or no tokens), NotNow, EngineFailed, UnusableLogits.
@@ -60,7 +62,7 @@ class Embedder:
                 adapter=None,
             ),
             priority="batch",
-            tenant=tenant,
+            key=key,
             user=user,
             hidden_mean=mean,
         )

@@ -39,4 +39,4 @@ def cursor_of(request: CompletionRequest) -> Identity | None:
         return request.identity
     if not isinstance(request.prompt, Document):
         return None
-    return Identity(request.tenant, request.user, request.prompt.series or "")
+    return Identity(request.tenant, request.user, request.prompt.series or "", request.key)

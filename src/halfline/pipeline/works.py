@@ -77,7 +77,7 @@ class Works:
             stop_token_ids=frozenset(),
             namespace=self._namespace(request),
             priority=priority,
-            tenant=request.tenant,
+            key=request.key,
             user=request.user,
         )
 
@@ -109,7 +109,7 @@ class Works:
             forced_ids=prompt.forced_ids,
             max_forced_tokens=len(prompt.forced_text.encode()),
             priority=request.priority,
-            tenant=request.tenant,
+            key=request.key,
             user=request.user,
             deadline_ms=deadline_ms,
             begins_the_next=isinstance(request.prompt, Document),

@@ -175,7 +175,9 @@ class FakePipeline:
 class FakeEmbedder:
     """The vector of a text or of token ids is (1, its length)."""
 
-    async def embed(self, prompt: str | tuple[int, ...], tenant: str, user: str = "") -> Embedding:
+    async def embed(
+        self, prompt: str | tuple[int, ...], tenant: str, user: str = "", key: str = ""
+    ) -> Embedding:
         return Embedding(np.array([1.0, len(prompt)], np.float32), len(prompt))
 
 

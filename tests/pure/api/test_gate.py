@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from halfline.api.admission import Admission
 from halfline.api.failures import failure_response
 from halfline.api.gate import Gate
-from halfline.api.keys.key import new_key
+from halfline.api.keys.key import id_of, new_key
 from halfline.api.keys.key_file import FILE_NAME, add_key
 from halfline.api.keys.key_ring import KeyRing
 from halfline.api.options import ApiOptions
@@ -260,6 +260,25 @@ async def test_requests_of_every_dialect_are_their_key_s_tenant_s(on_stage, tmp_
             await stage.client.post("/v1/completions", json=tabby, headers=bearer(sent))
         ).status_code == 200
     assert [request.tenant for request in stage.pipeline.requests] == ["team"] * (len(bodies) + 1)
+
+
+@pytest.mark.anyio
+async def test_two_keys_of_a_tenant_take_turns_and_never_supersede_each_other(
+    on_stage, tmp_path: Path
+) -> None:
+    """Though user and path are the same, or the name of the cursor: those are each key's own words."""
+    ann, bob = made(tmp_path, tenant="team"), made(tmp_path, tenant="team")
+    by_path = {"prompt": "x", "max_tokens": 1, "user": "me", "metadata": {"path": "a.py"}}
+    by_name = {"input_prefix": "x", "input_suffix": "", "n_predict": 2}
+    async with on_stage(keys=ring(tmp_path)) as stage:
+        for path, body in (("/v1/completions", by_path), ("/infill", by_name)):
+            for sent in (ann, bob, ann):
+                headers = {**bearer(sent), "X-Halfline-Cursor": "vim"}
+                assert (await stage.client.post(path, json=body, headers=headers)).status_code == 200
+    asked = stage.pipeline.requests
+    assert [request.key for request in asked] == [id_of(ann), id_of(bob), id_of(ann)] * 2
+    for anns, bobs, anns_too in (asked[:3], asked[3:]):
+        assert None is not anns.identity == anns_too.identity != bobs.identity
 
 
 @pytest.mark.anyio

@@ -62,6 +62,17 @@ async def test_an_editor_may_name_its_cursor_in_a_header_of_any_dialect(on_stage
     assert named == Identity("local", "ann", "a.py"), "what the dialect says counts"
 
 
+async def test_long_names_of_cursors_that_differ_at_their_ends_are_two(on_stage) -> None:
+    infill = {"input_prefix": "x", "input_suffix": "", "n_predict": 2}
+    async with on_stage() as stage:
+        for end in "ab":
+            headers = {"X-Halfline-Cursor": "/home/ann/" * 40 + end}
+            assert (await stage.client.post("/infill", json=infill, headers=headers)).status_code == 200
+    one, other = (request.identity for request in stage.pipeline.requests)
+    assert one != other and None not in (one, other)
+    assert len(one.user) < 100, "a server remembers digests, not whatever it is sent"
+
+
 async def test_without_a_name_no_request_of_any_dialect_can_replace_another(on_stage) -> None:
     bodies = {
         "/infill": {"input_prefix": "x", "input_suffix": "", "n_predict": 2},

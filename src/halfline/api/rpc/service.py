@@ -25,7 +25,7 @@ from halfline.api.rpc import halfline_pb2 as pb
 from halfline.api.rpc.codes import code_of, trailers_of
 from halfline.api.rpc.native_body import read_native
 from halfline.api.rpc.native_reply import NativeReply
-from halfline.api.tenants import WITHOUT_KEY
+from halfline.api.tenants import NO_KEY_ID, WITHOUT_KEY
 from halfline.errors import BadRequest, BodyTooSlow, HalflineError, Overloaded
 from halfline.telemetry.log import fields
 
@@ -111,9 +111,12 @@ class CompletionService:
             key = self._admission.key_of(headers)
             with self._call(), self._place(key):
                 body = await self._message(messages)
-                tenant = WITHOUT_KEY if key is None else key.tenant
                 asker = Asker(
-                    tenant=tenant, headers=headers, source=_address(context.peer()), request_id=request_id
+                    tenant=WITHOUT_KEY if key is None else key.tenant,
+                    key_id=NO_KEY_ID if key is None else key.id,
+                    headers=headers,
+                    source=_address(context.peer()),
+                    request_id=request_id,
                 )
                 begun = await self._answering.begin(body, read_native, asker)
                 assert isinstance(begun.call.reply, NativeReply)
