@@ -63,12 +63,20 @@ class UnsupportedField(BadRequest):
 
 
 class PromptTooLong(BadRequest):
-    """Prompt plus the tokens asked for exceed what the model, or the KV arena, can hold."""
+    """Prompt plus the tokens asked for exceed what the model, or the KV arena, can hold.
 
-    def __init__(self, num_tokens: int, max_new_tokens: int, limit: int) -> None:
+    `max_new_tokens` None: nobody asked for a number of them. `counted` False: there may be more in the prompt.
+    """
+
+    def __init__(
+        self, num_tokens: int, max_new_tokens: int | None, limit: int, *, counted: bool = True
+    ) -> None:
+        prompt = f"the prompt has {num_tokens if counted else f'at least {num_tokens}'} tokens"
         super().__init__(
-            f"the prompt has {num_tokens} tokens and {max_new_tokens} more were asked for,"
-            f" but together they may be at most {limit}; shorten one of them",
+            f"{prompt}, which leaves no room for an answer: together they may be at most {limit}; shorten it"
+            if max_new_tokens is None
+            else f"{prompt} and {max_new_tokens} more were asked for, but together they may be at most {limit};"
+            " shorten one of them",
             "prompt",
         )
         self.num_tokens = num_tokens

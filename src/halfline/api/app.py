@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from halfline.api.admission import Admission
 from halfline.api.answering import Answering
@@ -16,7 +17,7 @@ from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
 from halfline.api.embeddings import embeddings_router, ollama_embeddings_router
 from halfline.api.events import events_router
-from halfline.api.failing import worded
+from halfline.api.failing import is_ollama, worded
 from halfline.api.failures import failure_response, plain_failure
 from halfline.api.fragments import fragments_router
 from halfline.api.gate import FOR_ALL, Gate
@@ -112,13 +113,9 @@ def create_app(
         app.include_router(router)
     # The last added is the outermost.
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
-    app.add_middleware(PlainPaths)
-    app.add_middleware(
-        Gate,
-        admission=admission,
-        respond=lambda scope, error: worded(routers, scope, error),
-        local=local,
-    )
+    respond = partial(worded, routers)
+    app.add_middleware(PlainPaths, respond=respond)
+    app.add_middleware(Gate, admission=admission, respond=respond, local=local)
     if options.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=options.cors_origins, allow_methods=["*"], allow_headers=["*"]
@@ -134,4 +131,7 @@ async def _on_halfline_error(request: Request, error: Exception) -> Response:
 async def _on_http_error(request: Request, error: Exception) -> Response:
     """Unknown paths and methods, in the same shape as every other failure."""
     assert isinstance(error, HTTPException)
-    return plain_failure(error.status_code, f"{error.detail}: {request.method} {request.url.path[:200]}")
+    sentence = f"{error.detail}: {request.method} {request.url.path[:200]}"
+    if is_ollama(request.url.path):
+        return JSONResponse({"error": sentence}, error.status_code)
+    return plain_failure(error.status_code, sentence)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
+from halfline.api.dialects.ollama_reply import ollama_failure
 from halfline.api.failures import failure_response
 from halfline.errors import HalflineError
 
@@ -41,7 +42,8 @@ def failing_with(respond: Callable[[HalflineError], Response]) -> type[APIRoute]
 
 
 def worded(routers: Iterable[APIRouter], scope: Scope, error: HalflineError) -> Response:
-    """The answer to a request that was refused before it came to its route, in the words of that route.
+    """The answer to a request that was refused before it came to its route, in the words of that route; Ollama's where
+    there is none below its `/api/`.
 
     Notes the route in the scope, as if it had answered.
     """
@@ -52,4 +54,9 @@ def worded(routers: Iterable[APIRouter], scope: Scope, error: HalflineError) -> 
                 scope.setdefault("route", route)
             if isinstance(route, DialectRoute) and match is not Match.NONE:
                 return route.respond(error)
-    return failure_response(error)
+    return ollama_failure(error) if is_ollama(scope["path"]) else failure_response(error)
+
+
+def is_ollama(path: str) -> bool:
+    """All below is Ollama's, also what this server has no route for."""
+    return path.startswith("/api/")

@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 key_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # Unicode's categories of controls, formats and line ends
 
 _OPTIONS = {"valid_s": "expires", "per_minute": "rate", "at_once": "concurrency"}  # by what a key calls them
 
@@ -49,7 +52,7 @@ def create(
         from halfline.errors import BadSettings
 
         options = {
-            "name": name,
+            "name": _one_line(name),
             "tenant": tenant,
             "scope": scope,
             "valid_s": None if expires is None else _seconds(expires),
@@ -110,6 +113,15 @@ def _file(data_dir: Path | None, settings: Path | None) -> Path:
     from halfline.settings import load_settings
 
     return load_settings({"data_dir": data_dir}, settings).data_dir / FILE_NAME
+
+
+def _one_line(name: str) -> str:
+    """A name is printed as it is, in a table."""
+    if any(unicodedata.category(character) in _UNSEEN for character in name):
+        raise typer.BadParameter(
+            f"{name!r} is no name: it holds a line's end or another control character", param_hint="--name"
+        )
+    return name
 
 
 def _seconds(text: str) -> int:

@@ -152,7 +152,7 @@ class PromptBuilder:
     async def _encode(self, request: CompletionRequest, text: str) -> list[int]:
         if self._inline(len(text)):
             return self._tokenizer.encode(text)
-        self._check_fits(request, -(-len(text) // self._longest_token))
+        self._check_fits(request, -(-len(text) // self._longest_token), counted=False)
         async with self._encoding:
             return await asyncio.to_thread(self._tokenizer.encode, text)
 
@@ -174,9 +174,9 @@ class PromptBuilder:
     def _next_turn(self) -> None:
         self._num_inline = 0
 
-    def _check_fits(self, request: CompletionRequest, num_tokens: int) -> None:
+    def _check_fits(self, request: CompletionRequest, num_tokens: int, *, counted: bool = True) -> None:
         if num_tokens + request.max_tokens > self._limit:
-            raise PromptTooLong(num_tokens, request.max_tokens, self._limit)
+            raise PromptTooLong(num_tokens, request.max_tokens, self._limit, counted=counted)
 
     def _from_document(
         self,

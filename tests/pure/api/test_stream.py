@@ -43,6 +43,28 @@ async def test_a_stream_is_openai_s_chunks_then_done(on_stage) -> None:
     assert last == {**envelope, "choices": [choice]}
 
 
+STREAMED = {
+    "/v1/completions": {"prompt": "x", "max_tokens": 3},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "x"}], "max_tokens": 3},
+    "/v1/fim/completions": {"prompt": "x", "max_tokens": 3},
+    "/v1/engines/any/completions": {"prompt": "x", "suffix": "", "max_tokens": 3},
+    "/infill": {"input_prefix": "x", "input_suffix": "", "n_predict": 3},
+    "/completion": {"prompt": "x", "n_predict": 3},
+}
+
+
+@pytest.mark.parametrize("path", STREAMED)
+async def test_no_stream_holds_a_comment_which_some_editors_take_for_its_end(on_stage, path: str) -> None:
+    """Least of all `: ping`; not while it waits for a token either."""
+    async with on_stage() as stage:
+        stage.pipeline.gate = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.05, stage.pipeline.gate.set)
+        reply = await stage.client.post(path, json={**STREAMED[path], "stream": True})
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    lines = reply.text.split("\n")
+    assert len(lines) > 4 and all(line == "" or line.startswith("data: ") for line in lines)
+
+
 async def test_a_stream_and_a_whole_reply_hold_the_same_text_and_logprobs(on_stage) -> None:
     body = {"prompt": ["aa", "b"], "n": 2, "max_tokens": 5, "logprobs": 2}
     async with on_stage() as stage:

@@ -222,7 +222,7 @@ def _max_tokens(given: LlamaFields, prompt: Prompt, arrival: Arrival) -> int:
         return either(given.num_wanted, arrival.options.find_profile(None).max_new_tokens)
     room = arrival.loaded.model.max_context - max(len(prompt), 1)
     if room < 0 or (room == 0 and given.num_wanted != 0):
-        raise PromptTooLong(len(prompt), either(given.num_wanted, 1), arrival.loaded.model.max_context)
+        raise PromptTooLong(len(prompt), given.num_wanted, arrival.loaded.model.max_context)
     return min(either(given.num_wanted, room), room)
 
 

@@ -153,7 +153,7 @@ def _raw(given: _OllamaFields, prompt: str, arrival: Arrival) -> CompletionReque
     wanted = either(_num_wanted(given), arrival.options.chat_max_tokens)
     room = loaded.model.max_context - max(len(token_ids), 1)
     if room < min(wanted, 1):
-        raise PromptTooLong(len(token_ids), wanted, loaded.model.max_context)
+        raise PromptTooLong(len(token_ids), _num_wanted(given), loaded.model.max_context)
     return CompletionRequest(
         id=arrival.call_id,
         prompt=tuple(token_ids),

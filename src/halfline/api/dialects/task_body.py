@@ -90,7 +90,7 @@ def _call(name: str, given: TaskBody, arrival: Arrival, prompts: TaskPrompts) ->
     wanted = either(given.max_tokens, by_template)
     room = limit - len(prompt.token_ids)
     if room < min(wanted, 1):
-        raise PromptTooLong(len(prompt.token_ids), wanted, limit)
+        raise PromptTooLong(len(prompt.token_ids), given.max_tokens, limit)
     if given.stop is None and template.stop:
         given = given.model_copy(update={"stop": list(template.stop)})
     request = CompletionRequest(

@@ -118,6 +118,24 @@ async def test_a_chat_s_answer_has_its_role_first_in_a_stream_and_logprobs_where
     assert streamed.text.endswith("data: [DONE]\n\n")
 
 
+async def test_whatever_is_refused_below_ollama_s_path_is_told_in_its_words(on_stage) -> None:
+    async with on_stage() as stage:
+        for method, path in (("POST", "/api/pull"), ("DELETE", "/api/tags"), ("GET", "/api/a%2f..%2fb")):
+            reply = await stage.client.request(method, path)
+            assert reply.status_code in (400, 404, 405) and list(reply.json()) == ["error"]
+            assert isinstance(reply.json()["error"], str), path
+
+
+async def test_a_chat_that_leaves_no_room_is_not_said_to_have_asked_for_more(on_stage) -> None:
+    messages = [{"role": "user", "content": "x" * 600}]
+    async with on_stage() as stage:
+        for path in ("/v1/chat/completions", "/api/chat"):
+            said = (await stage.client.post(path, json={"messages": messages})).text
+            assert "leaves no room for an answer" in said and "asked for" not in said
+        reply = await stage.client.post("/v1/chat/completions", json={"messages": messages, "max_tokens": 7})
+        assert "7 more were asked for" in reply.json()["error"]["message"]
+
+
 async def test_a_chat_has_the_room_there_is_and_no_tools(on_stage) -> None:
     messages = [{"role": "user", "content": "hi"}]
     _, (request,) = await asked(on_stage, "/v1/chat/completions", messages=messages)
