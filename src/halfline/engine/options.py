@@ -17,8 +17,8 @@ class EngineOptions:
     that nobody waits beside gets four times as long. How many rows that allows is learned from the steps that ran."""
 
     patience_s: float = 5.0
-    """Seconds of waiting that lift a request one class, from idle to batch to interactive, and then before everybody
-    who comes later."""
+    """Seconds of waiting for rows that lift a key one class, from idle to batch to interactive, and then before
+    everybody, for one step."""
 
     max_num_seqs: int = 256
     """Most sequences that run at once; not more than `step_tokens`, or one could miss its turn."""

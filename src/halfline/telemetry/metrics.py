@@ -158,7 +158,7 @@ class Metrics:
             "Share of the latest answers shown that were accepted, in part or whole.",
             registry=self.registry,
         )
-        self._queue_seconds = self._histogram("queue", "Time a completion waited before its first step.")
+        self._queue_seconds = self._histogram("queue", "Time in which nothing was computed for a completion.")
         self._prefill_seconds = self._histogram("prefill", "Time from first step to first token.")
         self._decode_seconds = self._histogram("decode", "Time from first token to last.")
 
