@@ -565,17 +565,41 @@ waits = st.tuples(st.just("wait"), st.floats(0.0, 2.0))
 stops = st.tuples(st.just("stop"))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
+schedules = given(
     st.lists(st.lists(st.one_of(adds, adds, ends, waits, stops), max_size=4), min_size=1, max_size=12),
     st.integers(6, 14),
     st.sampled_from([4, 16, 40]),
 )
+
+
+@settings(max_examples=40, deadline=None)
+@schedules
 def test_any_schedule_of_classes_keys_and_deadlines_changes_no_token(
     between_steps: list[list[tuple]],  # type: ignore[type-arg]
     num_blocks: int,
     step_tokens: int,
 ) -> None:
+    follow(between_steps, num_blocks, step_tokens)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@settings(max_examples=20_000, deadline=None)
+@schedules
+def test_twenty_thousand_schedules_change_no_token(
+    between_steps: list[list[tuple]],  # type: ignore[type-arg]
+    num_blocks: int,
+    step_tokens: int,
+) -> None:
+    follow(between_steps, num_blocks, step_tokens)
+
+
+def follow(
+    between_steps: list[list[tuple]],  # type: ignore[type-arg]
+    num_blocks: int,
+    step_tokens: int,
+) -> None:
+    """Whoever is added, superseded, preempted or stopped in between: the books hold, and the tokens are the same."""
     options = EngineOptions(step_tokens=step_tokens, max_num_seqs=4, patience_s=0.7, step_ms=20.0)
     engine = Simulation(num_blocks, options)
     for actions in between_steps:

@@ -331,6 +331,7 @@ def test_a_newer_request_that_asks_the_same_takes_the_generation_over() -> None:
         Identity("local", "bob", "a.py"),
         Identity("local", "ann", "b.py"),
         Identity("other", "ann", "a.py"),
+        Identity("local", "ann", "a.py", key="another"),
     ],
 )
 def test_whoever_is_not_the_same_cursor_supersedes_nobody(identity: Identity | None) -> None:
