@@ -237,8 +237,9 @@ async def test_a_burst_on_one_connection_is_answered_or_told_when_to_come_back(o
         await port.complete()
         gate = port.stage.pipeline.gate = asyncio.Event()
         calls = [asyncio.ensure_future(port.complete()) for _ in range(250)]
-        while sum(call.done() for call in calls) < 50:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(30):
+            while sum(call.done() for call in calls) < 50:
+                await asyncio.sleep(0.01)
         gate.set()
         ended = await asyncio.gather(*calls, return_exceptions=True)
         refused = [each for each in ended if isinstance(each, grpc.aio.AioRpcError)]
