@@ -162,9 +162,9 @@ class CompletionRequest:
     `prompt` decides the mode. Text or token ids are *raw*: no window, no post-processing, too long is an
     error. A `Document` is *editor* mode: any length, the server owns the window and trims the answer.
 
-    `tenant` is with whom KV and answers are shared. `key` is the id of the API key, "" where nobody needs one, and `user`
-    one of its users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts
-    it before others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
+    `tenant` is with whom KV and answers are shared. `key` is the id of the API key, "" where nobody needs one, and
+    `user` one of its users, for fair shares; "" is one too. `deadline_ms`, counted from the arrival, puts it before
+    others of its class; None: any time will do. `identity` None: it supersedes nobody and nobody it.
 
     `num_pinned_tokens` of a prompt of token ids are what many others begin with: worth keeping.
 
