@@ -15,6 +15,7 @@ from typing import Any
 
 from halfline.cache.memory import ENTRY_BYTES, Kept
 from halfline.cache.seal import sealed, unsealed
+from halfline.cache.sqlite_file import opened
 from halfline.errors import InvariantBroken
 from halfline.telemetry.log import fields
 
@@ -136,18 +137,8 @@ class SqliteTier:
             raise InvariantBroken(f"{self._path} is damaged")
 
     def _connect(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path.touch(mode=0o600)
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-        )
+        connection = opened(self._path, _SCHEMA, VERSION, BUSY_S)
         try:
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma synchronous = normal")
-            (version,) = connection.execute("pragma user_version").fetchone()
-            if version not in (0, VERSION):
-                raise sqlite3.DatabaseError(f"it is of version {version}, this is {VERSION}")
-            connection.executescript(f"begin immediate; {_SCHEMA} commit;")
             (page_bytes,) = connection.execute("pragma page_size").fetchone()
             max_pages = int(self._max_bytes * _PAGE_SHARE) // page_bytes + 64
             connection.execute(f"pragma max_page_count = {max_pages}")

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar, cast
 
+from halfline.cache.sqlite_file import opened
 from halfline.context.chunks.registry import ChunkRow, Kind
 from halfline.telemetry.log import fields
 
@@ -75,22 +76,7 @@ class ChunkFile:
         return otherwise
 
     def _connect(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path.touch(mode=0o600)
-        connection = sqlite3.connect(
-            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-        )
-        try:
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma synchronous = normal")
-            (version,) = connection.execute("pragma user_version").fetchone()
-            if version not in (0, VERSION):
-                raise sqlite3.DatabaseError(f"it is of version {version}, this is {VERSION}")
-            connection.executescript(f"begin immediate; {_SCHEMA} commit;")
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
+        self._connection = opened(self._path, _SCHEMA, VERSION, _BUSY_S)
 
     def _begin_anew(self) -> None:
         self.close()
