@@ -15,6 +15,7 @@ the door), so something always advances.
 Knows no hashes, tensors, text or clocks: times are passed in.
 """
 
+import math
 from bisect import insort
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -33,7 +34,7 @@ from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
 from halfline.kv.pins import Pins
-from halfline.kv.prefix_index import NO_MATCH, Match, PrefixIndex
+from halfline.kv.prefix_index import NO_MATCH, Match, Node, PrefixIndex
 from halfline.model.kv_format import F16, KvFormat
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
@@ -209,7 +210,10 @@ class Scheduler:
         self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], now: float
     ) -> None:
         prompts = [each for each in self._running if each.num_pending > 1 and each not in paused]
-        being_computed = {sequence.table.next_block(sequence.token_ids) for sequence in prompts}
+        # By the block that comes next, the class of whoever computes it.
+        being_computed: dict[tuple[Node, bytes] | None, int] = {}
+        for prompt in prompts:
+            self._begins(prompt, being_computed, now)
         waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in paused]
         num_passed = 0
         held_back: list[Flows] = []
@@ -221,8 +225,10 @@ class Scheduler:
                 if num_passed == _MAX_PASSED or any(flow[: len(each)] == each for each in held_back):
                     continue
                 match = self._match(sequence)
-                if match.missed in being_computed:
-                    continue  # a running prompt begins alike: wait for its blocks, do not compute them twice
+                if being_computed.get(match.missed, math.inf) <= self._urgency.rank(sequence, now):
+                    # A running prompt begins alike: wait for its blocks, do not compute them twice. Not for one of a
+                    # lower class, which may get no rows meanwhile.
+                    continue
                 fitting = self._make_room(sequence, match, num_tokens, now)
                 if fitting is None:
                     num_passed += 1
@@ -231,11 +237,18 @@ class Scheduler:
                         held_back.append(behind)
                     continue
                 self._admit(sequence, fitting)
-                being_computed.add(sequence.table.next_block(sequence.token_ids))
+                self._begins(sequence, being_computed, now)
             hurry = self._urgency.rank(sequence, now) != IDLE
             count = self._room.rows_for(sequence, num_tokens, hurry=hurry)
             if count:
                 self._plan_chunk(sequence, count, num_tokens, now)
+
+    def _begins(
+        self, prompt: Sequence, being_computed: dict[tuple[Node, bytes] | None, int], now: float
+    ) -> None:
+        block = prompt.table.next_block(prompt.token_ids)
+        rank = self._urgency.rank(prompt, now)
+        being_computed[block] = min(rank, being_computed.get(block, rank))
 
     def _make_room(
         self, sequence: Sequence, match: Match, num_tokens: dict[Sequence, int], now: float

@@ -203,6 +203,14 @@ def test_what_waited_long_enough_is_lifted_and_no_longer_pauses_or_yields() -> N
     assert not engine.step().yields
 
 
+def test_a_keystroke_does_not_wait_for_batch_work_that_begins_like_it() -> None:
+    engine = Simulation(options=EngineOptions(step_tokens=32, max_num_seqs=8, patience_s=100.0))
+    batch = engine.add(work(prompt_of(200, seed=1), priority="batch"))
+    assert planned(engine.step()) == [batch]
+    keystroke = engine.add(work(prompt_of(200, seed=1)))
+    assert keystroke in planned(engine.step())
+
+
 arrivals = st.lists(
     st.tuples(
         st.integers(1, 60),
