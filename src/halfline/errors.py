@@ -65,20 +65,30 @@ class UnsupportedField(BadRequest):
 class PromptTooLong(BadRequest):
     """Prompt plus the tokens asked for exceed what the model, or the KV arena, can hold.
 
-    `max_new_tokens` None: nobody asked for a number of them. `counted` False: there may be more in the prompt.
+    `max_new_tokens` None: as many as there is room for; 0: there is no answer. `counted` False: there may be more in
+    the prompt. `field` is where it came from.
     """
 
     def __init__(
-        self, num_tokens: int, max_new_tokens: int | None, limit: int, *, counted: bool = True
+        self,
+        num_tokens: int,
+        max_new_tokens: int | None,
+        limit: int,
+        *,
+        counted: bool = True,
+        field: str = "prompt",
     ) -> None:
         prompt = f"the prompt has {num_tokens if counted else f'at least {num_tokens}'} tokens"
-        super().__init__(
-            f"{prompt}, which leaves no room for an answer: together they may be at most {limit}; shorten it"
-            if max_new_tokens is None
-            else f"{prompt} and {max_new_tokens} more were asked for, but together they may be at most {limit};"
-            " shorten one of them",
-            "prompt",
-        )
+        if max_new_tokens is None:
+            reason = f", which leaves no room for an answer: together they may be at most {limit}; shorten it"
+        elif max_new_tokens == 0:
+            reason = f", but may have at most {limit}; shorten it"
+        else:
+            reason = (
+                f" and its answer up to {max_new_tokens}, but together they may be at most {limit};"
+                " shorten one of them"
+            )
+        super().__init__(prompt + reason, field)
         self.num_tokens = num_tokens
         self.limit = limit
 

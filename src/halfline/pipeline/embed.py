@@ -91,7 +91,7 @@ class Embedder:
         if not token_ids:
             raise BadRequest("`input` holds a text of no tokens", "input")
         if len(token_ids) > limit:
-            raise PromptTooLong(len(token_ids), 0, limit)
+            raise PromptTooLong(len(token_ids), 0, limit, field="input")
         return token_ids
 
 

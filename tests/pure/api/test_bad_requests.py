@@ -129,6 +129,7 @@ async def test_a_bad_value_is_a_400_that_names_its_field(on_stage, field, value)
         b'{"prompt": "x", "temperature": Infinity}',
         b'{"prompt": "x", "top_p": -Infinity}',
         b'{"prompt": "x", "logit_bias": {"1": NaN}}',
+        b'{"prompt": "x", "nobody_s": 1e999}',
         b'{"prompt": "x", "seed": ' + b"9" * 100_000 + b"}",
         b"[" * 100_000,
         b'{"prompt": "x", "other": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",

@@ -188,6 +188,16 @@ async def test_what_is_no_request_is_refused_by_its_field(on_stage, tasks, body,
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", '[{"x": -1e999}]'])
+@pytest.mark.parametrize("path", ["/v1/tasks/say", "/v1/tasks"])
+async def test_a_placeholder_that_is_no_number_is_named(on_stage, tasks, path: str, number: str) -> None:
+    async with on_stage(tasks=tasks) as stage:
+        body = f'{{"placeholders": {{"text": "", "words": {number}}}'.encode()
+        body += b', "task": "say it"}' if path == "/v1/tasks" else b"}"
+        reply = await stage.client.post(path, content=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (422, "placeholders.words")
+
+
 async def test_what_does_not_fit_the_model_is_refused(on_stage, tasks) -> None:
     async with on_stage(tasks=tasks) as stage:
         long = await stage.client.post("/v1/tasks/say", json={"placeholders": {"words": "x" * 1000}})

@@ -69,7 +69,10 @@ def test_what_cannot_be_embedded_is_refused() -> None:
         for prompt in ((), (10**6,)):
             with pytest.raises(BadRequest, match="input"):
                 await embedder.embed(prompt, "local")
-        with pytest.raises(PromptTooLong):
+        with pytest.raises(
+            PromptTooLong, match=r"has 2000 tokens, but may have at most \d+; shorten it"
+        ) as long:
             await embedder.embed("x" * 2000, "local")
+        assert long.value.field == "input"
 
     serve(main, step_tokens=32)

@@ -53,7 +53,7 @@ def test_a_raw_prompt_is_taken_as_it_is() -> None:
 
 
 def test_a_raw_prompt_over_the_context_is_refused_with_its_numbers() -> None:
-    with pytest.raises(PromptTooLong, match=r"has 100 tokens and 16 more .* at most 115"):
+    with pytest.raises(PromptTooLong, match=r"has 100 tokens and its answer up to 16, .* at most 115"):
         build("x" * 100, limit=115)
     assert len(build("x" * 100, limit=116).token_ids) == 100
 

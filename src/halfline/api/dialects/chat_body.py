@@ -116,7 +116,7 @@ def chat_request(
     wanted = either(max_tokens, arrival.options.chat_max_tokens)
     room = arrival.loaded.model.max_context - len(token_ids)
     if room < min(wanted, 1):
-        raise PromptTooLong(len(token_ids), max_tokens, arrival.loaded.model.max_context)
+        raise PromptTooLong(len(token_ids), max_tokens, arrival.loaded.model.max_context, field="messages")
     return CompletionRequest(
         id=arrival.call_id,
         prompt=token_ids,

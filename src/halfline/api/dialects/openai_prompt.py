@@ -54,7 +54,7 @@ def _token_ids(entry: Any, max_tokens: int, max_context: int, name: str) -> tupl
     if not isinstance(entry, list):
         raise _misshapen(name)
     if len(entry) + max_tokens > max_context:
-        raise PromptTooLong(len(entry), max_tokens, max_context)
+        raise PromptTooLong(len(entry), max_tokens, max_context, field=name)
     # `type`, since JSON's true is one of Python's ints.
     if not all(type(token_id) is int and 0 <= token_id <= _MOST_ID for token_id in entry):
         raise _misshapen(name)

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from halfline.api.call import Arrival
 from halfline.api.dialects.chat_reply import ChatReply
 from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.sampling_fields import STOP_SHAPE, Count, SamplingFields, either, sampling_params
 from halfline.api.task_prompts import TaskPrompts
+from halfline.context.templates.placeholders import check_finite
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.request import CompletionRequest, Part, Priority
 
@@ -33,6 +34,7 @@ class TaskBody(SamplingFields):
         None,
         description="Other files, for the placeholder `context`: the parts of them that share names, as fit.",
     )
+
     version: str | None = Field(
         None, max_length=64, description="Left out: the one that falls to this `user`, always the same."
     )
@@ -42,6 +44,13 @@ class TaskBody(SamplingFields):
     user: str | None = Field(None, max_length=1024, description="Whose request it is.")
     priority: Priority | None = None
     deadline_ms: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+
+    @field_validator("placeholders")
+    @classmethod
+    def _are_finite(cls, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        """While the body is read, whose own refusal of what is no JSON number could not say where it stands."""
+        check_finite(values or {})
+        return values
 
 
 class AskedTaskBody(TaskBody):
@@ -90,7 +99,7 @@ def _call(name: str, given: TaskBody, arrival: Arrival, prompts: TaskPrompts) ->
     wanted = either(given.max_tokens, by_template)
     room = limit - len(prompt.token_ids)
     if room < min(wanted, 1):
-        raise PromptTooLong(len(prompt.token_ids), given.max_tokens, limit)
+        raise PromptTooLong(len(prompt.token_ids), given.max_tokens, limit, field="placeholders")
     if given.stop is None and template.stop:
         given = given.model_copy(update={"stop": list(template.stop)})
     request = CompletionRequest(

@@ -3,9 +3,11 @@ one look at each value. References could read files, patterns could take for eve
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 from halfline.errors import BadTemplate, PlaceholdersRefused
@@ -50,6 +52,8 @@ class Placeholders:
 
     def check(self, values: object) -> None:
         """Raises PlaceholdersRefused, naming everything that is missing or wrong."""
+        if isinstance(values, Mapping):
+            check_finite(values)
         num_values, num_characters = _size(values)
         if num_values > _MAX_VALUES or num_characters > _MAX_CHARACTERS:
             raise PlaceholdersRefused(
@@ -87,6 +91,29 @@ class Placeholders:
             raise BadTemplate(self._where, f"`placeholders`: {error}") from None
         except RecursionError:
             raise BadTemplate(self._where, "`placeholders` is nested too deeply") from None
+
+
+def check_finite(values: Mapping[str, object]) -> None:
+    """Raises PlaceholdersRefused, naming those that hold NaN or an infinity: no schema means them, and no JSON."""
+    wrong = {
+        f"placeholders.{name[:64]}": "holds NaN, an infinity or too large a number"
+        for name, value in values.items()
+        if not all(math.isfinite(each) for each in _every_float(value))
+    }
+    if wrong:
+        raise PlaceholdersRefused(dict(islice(sorted(wrong.items()), _MAX_NAMED)))
+
+
+def _every_float(value: object) -> Iterator[float]:
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, float):
+            yield each
+        elif isinstance(each, dict):
+            stack += each.values()
+        elif isinstance(each, list):
+            stack += each
 
 
 @lru_cache(maxsize=256)

@@ -133,7 +133,7 @@ async def test_a_chat_that_leaves_no_room_is_not_said_to_have_asked_for_more(on_
             said = (await stage.client.post(path, json={"messages": messages})).text
             assert "leaves no room for an answer" in said and "asked for" not in said
         reply = await stage.client.post("/v1/chat/completions", json={"messages": messages, "max_tokens": 7})
-        assert "7 more were asked for" in reply.json()["error"]["message"]
+        assert "its answer up to 7" in reply.json()["error"]["message"]
 
 
 async def test_a_chat_has_the_room_there_is_and_no_tools(on_stage) -> None:

@@ -75,6 +75,13 @@ def test_a_number_that_cannot_be_written_down_and_a_value_too_deep_are_refused()
         Placeholders("t/1", {"properties": {"any": {"type": "string"}}}).check({"any": deep})
 
 
+def test_a_number_that_no_json_can_say_is_refused_by_the_name_of_its_placeholder() -> None:
+    found = wrong({"code": "x", "count": math.nan, "tables": [{"name": [-math.inf]}], "y" * 100: math.inf})
+    assert list(found) == ["placeholders.count", "placeholders.tables", f"placeholders.{'y' * 64}"]
+    many = wrong({f"n{number}": math.inf for number in range(1000)})
+    assert len(many) == 64
+
+
 def test_a_schema_that_names_nothing_has_no_properties() -> None:
     assert Placeholders("t/1", {}).schema["properties"] == {}
 
