@@ -47,7 +47,9 @@ class NoGuesses:
 
 
 class Drafting:
-    """Fits drafts into the scheduler's steps, forced tokens before a drafter's guesses, and keeps count of them."""
+    """Fits drafts into the scheduler's steps, and keeps count of them. Forced tokens come before a drafter's guesses,
+    but not before a proposal, which has them too.
+    """
 
     def __init__(self, drafter: Drafter, step_tokens: int) -> None:
         self._drafter = drafter
@@ -58,20 +60,22 @@ class Drafting:
         """Drafts for those whose last pending token is in the step, which runs `num_tokens` of each without them."""
         num_rows = sum(num_tokens.values())
         rooms = {
-            sequence: sequence.num_left - 1
+            sequence: sequence.num_left - 1 + len(sequence.forced_draft)
             for sequence, count in num_tokens.items()
             if count == sequence.num_pending and sequence.work.max_new_tokens > 0
         }
         drafts: dict[Sequence, Draft] = {}
-        for sequence in [each for each in rooms if each.forced_draft]:
+        forced = [each for each in rooms if each.forced_draft]
+        for sequence in [each for each in forced if each.work.proposal is None]:
             del rooms[sequence]
-            draft = Draft(sequence.forced_draft, "forced")
-            num_rows += _add(drafts, sequence, draft, self._step_tokens - num_rows)
+            num_rows += _add_forced(drafts, sequence, self._step_tokens - num_rows)
         if not rooms:
             return drafts
         num_spare = self._step_tokens - num_rows
         for sequence, draft in self._drafter.propose(rooms, num_rows, num_spare).items():
             num_spare -= _add(drafts, sequence, draft, min(rooms[sequence], num_spare))
+        for sequence in [each for each in forced if each in rooms and each not in drafts]:
+            num_spare -= _add_forced(drafts, sequence, num_spare)
         return drafts
 
     def step_ran(self, num_rows: int, step_ms: float) -> None:
@@ -93,6 +97,10 @@ def _add(drafts: dict[Sequence, Draft], sequence: Sequence, draft: Draft, room: 
     if token_ids:
         drafts[sequence] = Draft(token_ids, draft.source)
     return len(token_ids)
+
+
+def _add_forced(drafts: dict[Sequence, Draft], sequence: Sequence, room: int) -> int:
+    return _add(drafts, sequence, Draft(sequence.forced_draft, "forced"), room)
 
 
 def _fit(sequence: Sequence, token_ids: tuple[int, ...]) -> tuple[int, ...]:

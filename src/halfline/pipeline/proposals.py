@@ -13,7 +13,7 @@ from halfline.cache.guessing import Cursor, GuessingTier, Look
 from halfline.cache.worth import Totals, Worth
 from halfline.engine.sequence import Progress
 from halfline.engine.speculation.draft import Proposal
-from halfline.engine.speculation.repeats import MAX_MATCHED, Repeats
+from halfline.engine.speculation.repeats import Repeats
 from halfline.errors import UnencodableText
 from halfline.pipeline.prompt import Prompt
 from halfline.request import CompletionRequest, Document
@@ -21,6 +21,10 @@ from halfline.sampling.sampler import Scored
 from halfline.text.tokenizer import Tokenizer
 
 _FORGET = 1 / 64
+
+_CONTEXT = 4
+"""Tokens of the prompt before a proposal: enough to find its beginning, and few enough that how often a proposal's
+first token is right is told apart from how often its fourth is, when three were (engine/speculation/acceptance.py)."""
 
 
 class Proposals:
@@ -98,7 +102,7 @@ class Proposals:
             return None
         if not token_ids:
             return None
-        return Proposal(tier.source, Repeats((*prompt.token_ids[-MAX_MATCHED:], *token_ids)))
+        return Proposal(tier.source, Repeats((*prompt.token_ids[-_CONTEXT:], *token_ids)))
 
 
 @dataclass(frozen=True, slots=True)

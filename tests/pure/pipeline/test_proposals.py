@@ -50,13 +50,16 @@ def serve(
     main: Callable[[CompletionPipeline, Babbler], Coroutine[None, None, None]],
     guessing: Sequence[GuessingTier] = (),
     exact: ExactAnswers | None = None,
+    step_tokens: int = 64,
 ) -> None:
     async def patient() -> None:
         executor = Babbler(256)
         # Time passes evenly, so every row of a draft is cheap.
         ticks = itertools.count()
         engine = EngineHandle(
-            executor, EngineOptions(step_tokens=64, max_num_seqs=16), clock=lambda: next(ticks) * 1e-3
+            executor,
+            EngineOptions(step_tokens=step_tokens, max_num_seqs=16),
+            clock=lambda: next(ticks) * 1e-3,
         )
         engine.start()
         options = PipelineOptions(suggestions="off" if exact is None else "on")
@@ -150,6 +153,27 @@ def test_a_right_guess_is_answered_in_few_steps_and_named() -> None:
     tier.guesses = dict(tier.learned)
     serve(guesses, [tier])
     serve(streams, [tier])
+
+
+def test_a_right_guess_behind_a_long_prompt_is_read_in_the_step_that_reads_the_prompt() -> None:
+    asked = request(Document("x = 1\n" * 20 + "def f", "\n", "a.py"), postprocess=False)
+    plain = plainly([asked])
+    tier = Told()
+
+    async def learns(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        assert await answers(pipeline, [asked]) == plain
+
+    async def guesses(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        await pipeline.complete(request("other"))  # from which it knows what a step takes
+        executor.num_steps = 0
+        answer = await pipeline.complete(asked)
+        assert [answer.choices] == plain
+        assert executor.num_steps == 1, "although the word at the cursor has to come first"
+        assert answer.receipt.decode_ms == 0.0
+
+    serve(learns, [tier], step_tokens=256)
+    tier.guesses = dict(tier.learned)
+    serve(guesses, [tier], step_tokens=256)
 
 
 def test_whatever_is_guessed_the_answers_are_those_of_no_guess() -> None:

@@ -20,7 +20,8 @@ from halfline.engine.speculation.repeats import MAX_MATCHED, Repeats
 from halfline.engine.speculation.step_costs import StepCosts
 
 _MAX_ROWS = 64
-"""Larger steps are bound by arithmetic, there a row costs what it costs alone: nothing is guessed."""
+"""Larger steps are bound by arithmetic, there a row costs what it costs alone: nothing is guessed but what somebody
+proposed."""
 
 _HOPELESS = 0.02
 """Chance below which a row is worth nothing on any machine; saves looking further."""
@@ -43,15 +44,22 @@ class Speculation:
     def propose(
         self, rooms: Mapping[Sequence, int], num_rows: int, num_spare_rows: int
     ) -> Mapping[Sequence, Draft]:
-        num_spare_rows = min(num_spare_rows, _MAX_ROWS - num_rows)
-        if num_spare_rows <= 0:
+        large = num_rows >= _MAX_ROWS
+        if large:
+            rooms = {sequence: room for sequence, room in rooms.items() if sequence.work.proposal is not None}
+        else:
+            num_spare_rows = min(num_spare_rows, _MAX_ROWS - num_rows)
+        if num_spare_rows <= 0 or not rooms:
             return {}
         guesses: dict[Sequence, _Guess] = {}
         for sequence, room in rooms.items():
             guess = self._follower(sequence).guess(min(room, self._max_draft_tokens))
             if guess is not None:
                 guesses[sequence] = guess
-        lengths = self._lengths(guesses, len(rooms), num_rows, num_spare_rows)
+        if large:
+            lengths = self._lengths_beside_prompts(guesses, num_spare_rows)
+        else:
+            lengths = self._lengths(guesses, len(rooms), num_rows, num_spare_rows)
         return {
             sequence: Draft(guesses[sequence].token_ids[:length], guesses[sequence].source)
             for sequence, length in lengths.items()
@@ -92,6 +100,22 @@ class Speculation:
             num_rows += 1
             num_tokens += chance
         return lengths
+
+    def _lengths_beside_prompts(
+        self, guesses: Mapping[Sequence, "_Guess"], num_spare_rows: int
+    ) -> dict[Sequence, int]:
+        """In a step that arithmetic binds a row costs its own time and nobody a pass over the weights; if its token is
+        right, a small step is saved.
+        """
+        if not self._costs.known:
+            return {}
+        break_even = self._costs.slope_ms / self._costs.ms(1)
+        lengths: dict[Sequence, int] = {}
+        for sequence, guess in guesses.items():
+            length = sum(chance > break_even * (2 - break_even) for chance in guess.chances)
+            lengths[sequence] = min(length, num_spare_rows)
+            num_spare_rows -= lengths[sequence]
+        return {sequence: length for sequence, length in lengths.items() if length}
 
     def _follower(self, sequence: Sequence) -> "_Follower":
         follower = self._followers.get(sequence.id)

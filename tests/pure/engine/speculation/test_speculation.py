@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from halfline.engine.sequence import Sequence, Work
-from halfline.engine.speculation.draft import Draft
+from halfline.engine.speculation.draft import Draft, Proposal
 from halfline.engine.speculation.repeats import Repeats
 from halfline.engine.speculation.speculation import Speculation
 from halfline.kv.block_pool import BlockPool
@@ -27,7 +27,11 @@ class Silent:
 
 
 def sequence(
-    number: int, prompt: list[int], namespace: str = "me", draft_sources: tuple[Repeats, ...] = ()
+    number: int,
+    prompt: list[int],
+    namespace: str = "me",
+    draft_sources: tuple[Repeats, ...] = (),
+    proposal: Proposal | None = None,
 ) -> Sequence:
     work = Work(
         prompt_ids=tuple(prompt),
@@ -37,6 +41,7 @@ def sequence(
         stop_token_ids=frozenset(),
         namespace=namespace,
         draft_sources=draft_sources,
+        proposal=proposal,
     )
     return Sequence(number, work, BlockTable(BlockPool(1), PrefixIndex(), namespace), 0, submitted_at=0.0)
 
@@ -192,6 +197,39 @@ def test_a_large_batch_gets_no_drafts_and_a_middling_one_only_the_likeliest() ->
     assert 0 < sum(len(draft.token_ids) for draft in drafts.values()) <= 10
     assert {each.id % 4 for each in drafts} == {3}
     assert speculation.propose(asked, num_rows=64, num_spare_rows=100) == {}
+
+
+def test_a_proposal_is_read_in_the_same_step_as_a_long_prompt_and_nothing_else_is() -> None:
+    prompt = [*LINE * 3, 1, 2, 3, 4]
+    guess = Proposal("syntax", Repeats([1, 2, 3, 4, *LINE]))
+    asked = {sequence(0, prompt, proposal=guess): 7, sequence(1, [*LINE * 2]): 7}
+    drafts = taught(0.02).propose(asked, num_rows=200, num_spare_rows=50)
+    assert [(each.id, draft.source, draft.token_ids) for each, draft in drafts.items()] == [
+        (0, "syntax", tuple(LINE[:7]))
+    ]
+    assert taught(0.9).propose(asked, num_rows=200, num_spare_rows=50) == {}, "a row costs a step"
+    assert Speculation(16).propose(asked, num_rows=200, num_spare_rows=50) == {}, "nothing was timed"
+    (few,) = taught(0.02).propose(asked, num_rows=200, num_spare_rows=3).values()
+    assert few.token_ids == tuple(LINE[:3])
+
+
+def test_a_proposal_s_first_token_and_its_later_ones_are_believed_apart() -> None:
+    """Mostly wrong at once, but where the first four are right the rest is too."""
+    speculation = taught(0.1)
+    for number in range(100):
+        context = [number + 200, number + 301, number + 402, number + 503]
+        asked = sequence(number, context, proposal=Proposal("semantic", Repeats([*context, *LINE])))
+        draft_of(speculation, asked)
+        if number % 4 == 0:
+            say(asked, LINE[:4])
+            draft_of(speculation, asked)
+            say(asked, LINE[4:])
+        else:
+            say(asked, [99])
+        speculation.ended(asked)
+    chance = speculation._tenant("me").acceptance.chance
+    assert chance("semantic", 4) < 0.4
+    assert chance("semantic", 5) > 0.85
 
 
 def test_no_row_is_proposed_beyond_the_spare_ones() -> None:
