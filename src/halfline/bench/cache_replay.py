@@ -1,10 +1,10 @@
 """What the caches of answers are worth: many requests, most of them asked before, asked of one server in this process.
 
 Each reply says which tier answered. A client remembers what it was answered, so it can type it, or fetch it by its
-address; it checks every answer that it knows already, and has the server compute anew (`no-cache`) every answer that a
-guess had part in, and one in `check_every` of the others. So a false hit would be seen. Answers are compared where
-their address is the same: a document's prompt depends on what was asked for it before, so the same place may be another
-question later.
+address. Of every question it has the server compute the answer anew once, with all tiers passed by (`no-cache`), and
+compares every answer to that question with it, the first one too. So a false hit would be seen, whatever tier it came
+from. What the model is shown of a document depends on what was asked for it before, so a question is told by that: the
+text of the window, which the receipt measures (`/v1/completions/{id}/why`).
 
 The baseline of a tier are the requests of the same run that nobody knew anything of (`miss`). A hit that is known
 computes nothing; of a guess that was right the model reads all tokens at once, which saves steps of decoding and
@@ -17,6 +17,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import Any
 
 from fastapi import FastAPI
 
@@ -26,13 +28,14 @@ from halfline.api.serving import Loaded
 from halfline.bench.cache_requests import Place, Way, edited, renamed
 from halfline.bench.in_process import Reply, call, until_healthy
 
-_GUESSED = ("syntax", "semantic")
 _DECODE = re.compile(r"decode;dur=([\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request. `decode_ms` and `num_tokens` 0 where the reply does not say."""
+    """One request. `decode_ms` and `num_tokens` 0 where the reply does not say; of its tokens `num_agreed` were guessed
+    by the tier, and the model agreed.
+    """
 
     way: Way
     source: str
@@ -41,15 +44,18 @@ class Asked:
     thread_ms: float
     decode_ms: float
     num_tokens: int
+    num_agreed: int
 
 
 @dataclass(slots=True)
 class Replayed:
-    """All of it. `num_checked` answers were compared with what they have to be, `false` are those that differ."""
+    """All of it. `num_checked` answers were compared with what they have to be, `false` are those that differ.
+    `num_questions` were computed with all tiers passed by.
+    """
 
     asked: list[Asked] = field(default_factory=list)
+    num_questions: int = 0
     num_checked: Counter[str] = field(default_factory=Counter)  # by tier
-    num_moved: int = 0  # could not be checked: the window had moved
     false: list[Mapping[str, str]] = field(default_factory=list)
     guesses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -58,19 +64,17 @@ def replay_caches(
     load: Callable[[], Loaded],
     requests: Iterable[tuple[Way, Place]],
     max_tokens: int,
-    check_every: int,
-    progress: Callable[[int], None],
+    progress: Callable[[Asked], None],
 ) -> Replayed:
-    """Ask for all of them, one after the other. `progress` is told how many were."""
-    return asyncio.run(_replay(load, requests, max_tokens, check_every, progress))
+    """Ask for all of them, one after the other. `progress` is told of each."""
+    return asyncio.run(_replay(load, requests, max_tokens, progress))
 
 
 async def _replay(
     load: Callable[[], Loaded],
     requests: Iterable[tuple[Way, Place]],
     max_tokens: int,
-    check_every: int,
-    progress: Callable[[int], None],
+    progress: Callable[[Asked], None],
 ) -> Replayed:
     loaded: list[Loaded] = []
 
@@ -82,10 +86,10 @@ async def _replay(
     replayed = Replayed()
     async with app.router.lifespan_context(app):
         await until_healthy(app)
-        client = _Client(app, max_tokens, check_every, replayed)
-        for number, (way, place) in enumerate(requests):
+        client = _Client(app, max_tokens, replayed)
+        for way, place in requests:
             await client.ask(way, place)
-            progress(number + 1)
+            progress(replayed.asked[-1])
         state = loaded[0].cache_state
         if state is not None:
             replayed.guesses = {tier: asdict(totals) for tier, totals in state.guesses().items()}  # type: ignore[call-overload]
@@ -95,6 +99,7 @@ async def _replay(
 @dataclass(slots=True)
 class _Known:
     text: str
+    question: bytes
     address: str | None
     etag: str | None = None
 
@@ -102,13 +107,12 @@ class _Known:
 class _Client:
     """Remembers what it was answered at each place."""
 
-    def __init__(self, app: FastAPI, max_tokens: int, check_every: int, replayed: Replayed) -> None:
+    def __init__(self, app: FastAPI, max_tokens: int, replayed: Replayed) -> None:
         self._app = app
         self._max_tokens = max_tokens
-        self._check_every = check_every
         self._replayed = replayed
         self._known: dict[Place, _Known] = {}
-        self._computed: dict[str, str] = {}  # by address: what the model said, nothing being known
+        self._right: dict[bytes, str] = {}  # by question: what the model said, nothing being known
 
     async def ask(self, way: Way, place: Place) -> None:
         known = self._known.get(place)
@@ -116,7 +120,7 @@ class _Client:
             await self._fetch(place, known, known.address)
             return
         if way == "typed" and known is not None and len(known.text) > 1:
-            typed = known.text[: 1 + len(self._replayed.asked) % (len(known.text) - 1)]
+            typed = known.text[: len(known.text) * (1 + len(self._replayed.asked) % 2) // 3 or 1]
             place = Place(place.source, place.path, place.before + typed, place.behind)
         elif way == "renamed":
             place = renamed(place) or place
@@ -128,11 +132,14 @@ class _Client:
         headers = {} if known.etag is None else {"if-none-match": known.etag}
         reply = await call(self._app, "GET", address, headers=headers)
         self._replayed.asked.append(
-            Asked("fetch", place.source, reply.cache, reply.wall_ms, reply.thread_ms, 0.0, 0)
+            Asked("fetch", place.source, reply.cache, reply.wall_ms, reply.thread_ms, 0.0, 0, 0)
         )
         if reply.status == 200:
             known.etag = reply.headers["etag"]
-            self._check(place, "http", json.loads(reply.body)["choices"][0]["text"], known.text)
+            text = json.loads(reply.body)["choices"][0]["text"]
+        else:  # as it was
+            text = known.text
+        self._check(place, "http", text, self._right[known.question])
 
     async def _complete(self, way: Way, place: Place) -> None:
         reply = await self._post(place)
@@ -140,6 +147,7 @@ class _Client:
         text = said["choices"][0]["text"]
         decode = _DECODE.search(reply.headers["server-timing"])
         tier = reply.cache
+        why = await self._why(said["id"])
         self._replayed.asked.append(
             Asked(
                 way,
@@ -149,29 +157,28 @@ class _Client:
                 reply.thread_ms,
                 float(decode[1]) if decode else 0.0,
                 said["usage"]["completion_tokens"],
+                why["accepted_tokens"].get(tier, 0),
             )
         )
-        address = reply.headers.get("content-location")
+        question = _question(place, why)
+        if question not in self._right:
+            await self._compute(place, question)
         if place not in self._known:
-            self._known[place] = _Known(text, address)
-        if tier == "miss" and address is not None and address not in self._computed:
-            self._computed[address] = text
-        elif address in self._computed:
-            self._check(place, tier, text, self._computed[address])
-        elif tier in _GUESSED or len(self._replayed.asked) % self._check_every == 0:
-            await self._check_anew(place, tier, text, address)
+            self._known[place] = _Known(text, question, reply.headers.get("content-location"))
+        self._check(place, tier, text, self._right[question])
 
-    async def _check_anew(self, place: Place, tier: str, text: str, address: str | None) -> None:
-        """A window may have moved since: then it is another question, which has another address."""
+    async def _compute(self, place: Place, question: bytes) -> None:
         anew = await self._post(place, {"cache-control": "no-cache"})
-        right = json.loads(anew.body)["choices"][0]["text"]
-        moved_to = anew.headers.get("content-location")
-        if moved_to is not None:
-            self._computed[moved_to] = right
-        if moved_to == address:
-            self._check(place, tier, text, right)
-        else:
-            self._replayed.num_moved += 1
+        said = json.loads(anew.body)
+        if _question(place, await self._why(said["id"])) != question:
+            raise RuntimeError(f"what the model is shown of {place.path} changed between two requests")
+        self._right[question] = said["choices"][0]["text"]
+        self._replayed.num_questions += 1
+
+    async def _why(self, completion_id: str) -> dict[str, Any]:
+        reply = await call(self._app, "GET", f"/v1/completions/{completion_id}/why")
+        receipt: dict[str, Any] = json.loads(reply.body)
+        return receipt
 
     async def _post(self, place: Place, headers: Mapping[str, str] | None = None) -> Reply:
         body = {
@@ -192,3 +199,12 @@ class _Client:
             self._replayed.false.append(
                 {"tier": tier, "path": place.path, "text": text, "right": right, "before": place.before}
             )
+
+
+def _question(place: Place, receipt: Mapping[str, Any]) -> bytes:
+    """A digest of what the model was shown, and of what has to come first in the answer."""
+    seen: Mapping[str, Any] = receipt["ledger"]
+    before = place.before[-seen["prefix_characters"] :] if seen["prefix_characters"] else ""
+    behind = place.behind if seen["suffix_tokens"] else ""
+    numbers = [seen[each] for each in ("prompt_tokens", "suffix_tokens", "forced_characters", "order")]
+    return blake2b(json.dumps([before, behind, *numbers]).encode(), digest_size=16).digest()

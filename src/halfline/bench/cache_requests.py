@@ -4,7 +4,7 @@ A place is drawn by Zipf's law, then how it is asked:
 
     again     exactly as it stands
     fetch     by the address of its answer, if the client has one; else again
-    typed     with the first characters of its answer typed, if the client has one; else again
+    typed     with a third or two thirds of its answer typed, if the client has one; else again
     renamed   with the variables of the function around it renamed, if there is one; else again
     edited    with another line somewhere before it
 
@@ -15,6 +15,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
@@ -60,6 +61,7 @@ def drawn(places: Sequence[Place], count: int, seed: int) -> Iterator[tuple[Way,
         yield way, found
 
 
+@lru_cache(1024)
 def renamed(found: Place) -> Place | None:
     """The same with every variable of the function around the cursor called otherwise; None where there is none."""
     grammar = grammar_for(found.path)

@@ -12,8 +12,6 @@ from halfline.cli.where import DataDir, SettingsFile
 if TYPE_CHECKING:
     from halfline.bench.cache_requests import Place
 
-_PLACES_PER_REQUEST = 1 / 8
-
 
 def bench_cache(
     data: Annotated[Path, typer.Option(help="Folder with rustcode.json.gz and the infilling sets.")],
@@ -22,12 +20,10 @@ def bench_cache(
     settings: SettingsFile = None,
     requests: Annotated[int, typer.Option(min=10, help="How many are made; 100000 for the full run.")] = 2000,
     max_tokens: Annotated[int, typer.Option(min=1, help="New tokens of each answer.")] = 8,
-    check_every: Annotated[
+    places: Annotated[
         int,
-        typer.Option(
-            min=1, help="Of known answers that were not asked before, one in so many is computed again."
-        ),
-    ] = 10,
+        typer.Option(min=6, help="Cursors in real code; about three times as many questions are computed."),
+    ] = 250,
     minutes: Annotated[
         float | None,
         typer.Option(help="Stop after so long with what there is; unless said, make all requests."),
@@ -45,14 +41,14 @@ def bench_cache(
         import math
         import tempfile
         import time
-        from itertools import takewhile
+        from contextlib import closing
+        from itertools import count, takewhile
 
         from rich.console import Console
-        from rich.table import Table
 
         from halfline.api.serving import Loaded
-        from halfline.bench.cache_replay import replay_caches
-        from halfline.bench.cache_report import draw, record, summary
+        from halfline.bench.cache_replay import Asked, replay_caches
+        from halfline.bench.cache_report import Rows, draw, summary, tables
         from halfline.bench.cache_requests import drawn
         from halfline.bench.machine import describe
         from halfline.cli.loading import assemble
@@ -60,7 +56,11 @@ def bench_cache(
         from halfline.settings import load_settings
 
         console = Console(stderr=True)
-        with tempfile.TemporaryDirectory() as folder, console.status("starting") as status:
+        machine = describe()
+        results.mkdir(parents=True, exist_ok=True)
+        stem = results / f"cache-{requests}-{str(machine['date'])[:10]}"
+        rows = Rows(stem.with_suffix(".jsonl.gz"))
+        with closing(rows), tempfile.TemporaryDirectory() as folder, console.status("starting") as status:
             known = load_settings(
                 {
                     "model": model,
@@ -78,42 +78,31 @@ def bench_cache(
             def load() -> Loaded:
                 return assemble(known, load_parts(known, find_model(known))).loaded
 
-            places = _places(data, max(10, int(requests * _PLACES_PER_REQUEST)))
+            found_places = _places(data, places)
             end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+            counted = count(1)
+
+            def progress(asked: Asked) -> None:
+                rows.add(asked)
+                status.update(f"{next(counted)} of {requests} requests")
+
             replayed = replay_caches(
                 load,
-                takewhile(lambda request: time.monotonic() < end, drawn(places, requests, seed=1)),
+                takewhile(lambda request: time.monotonic() < end, drawn(found_places, requests, seed=1)),
                 max_tokens,
-                check_every,
-                lambda count: status.update(f"{count} of {requests} requests"),
+                progress,
             )
-        found = summary(replayed)
-        tiers = found["tiers"]
-        assert isinstance(tiers, dict)
-        table = Table(
-            "tier", "requests", "share", "p50 ms", "p95 ms", "× faster", "decode ms/token", "× faster"
+        found = {**summary(replayed), "places": len(found_places)}
+        for table in tables(found):
+            Console().print(table)
+        stem.with_suffix(".json").write_text(
+            json.dumps({**machine, **found, "false": replayed.false}, indent=1) + "\n", "utf-8"
         )
-        for tier, each in tiers.items():
-            table.add_row(
-                tier,
-                f"{each['requests']:.0f}",
-                f"{each['share']:.1%}",
-                f"{each['p50_ms']:.2f}",
-                f"{each['p95_ms']:.2f}",
-                f"{each.get('times_faster_p50', 0.0):.1f}",
-                f"{each.get('decode_ms_per_token', 0.0):.2f}",
-                f"{each.get('decode_times_faster', 0.0):.2f}",
-            )
-        Console().print(table)
-        machine = describe()
-        results.mkdir(parents=True, exist_ok=True)
-        stem = results / f"cache-{requests}-{str(machine['date'])[:10]}"
-        stem.with_suffix(".json").write_text(json.dumps({**machine, **record(replayed)}) + "\n", "utf-8")
         try:
             draw(replayed, stem.with_suffix(".png"))
         except ImportError:
             console.print("no plots were drawn: they need matplotlib, the extra `plots`", markup=False)
-        print(json.dumps({**found, "places": len(places)}))
+        print(json.dumps(found))
 
 
 def _places(data: Path, count: int) -> "list[Place]":

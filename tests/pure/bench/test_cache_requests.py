@@ -1,9 +1,11 @@
 """Which requests the replay of the caches makes, and what is told of its answers."""
 
+import gzip
 from collections import Counter
+from pathlib import Path
 
 from halfline.bench.cache_replay import Asked, Replayed
-from halfline.bench.cache_report import record, summary
+from halfline.bench.cache_report import Rows, summary, tables
 from halfline.bench.cache_requests import MIX, Place, drawn, edited, place, renamed
 from halfline.cache.scope import scope_at
 from halfline.document.syntax_tree import PYTHON
@@ -53,18 +55,32 @@ def test_a_place_begins_with_a_line() -> None:
 
 def test_the_summary_compares_each_tier_with_what_nobody_knew() -> None:
     replayed = Replayed(
-        asked=[Asked("again", "trace", "miss", 100.0 + each, 1.0, 42.0, 8) for each in range(3)]
+        asked=[Asked("again", "trace", "miss", 100.0 + each, 1.0, 42.0, 8, 0) for each in range(3)]
         + [
-            Asked("again", "trace", "exact", 2.0, 1.0, 0.0, 8),
-            Asked("renamed", "trace", "syntax", 80.0, 1.0, 14.0, 8),
+            Asked("again", "trace", "exact", 2.0, 1.0, 0.0, 8, 0),
+            Asked("renamed", "trace", "syntax", 80.0, 1.0, 14.0, 8, 7),
+            Asked("renamed", "trace", "syntax", 80.0, 1.0, 28.0, 8, 2),
         ],
         false=[{"tier": "exact"}],
     )
     found = summary(replayed)
-    tiers = found["tiers"]
-    assert isinstance(tiers, dict)
+    tiers, guessed = found["tiers"], found["guessed"]
+    assert isinstance(tiers, dict) and isinstance(guessed, dict)
     assert tiers["exact"]["times_faster_p50"] == 101.0 / 2.0
-    assert tiers["syntax"]["decode_times_faster"] == 3.0
-    assert (tiers["exact"]["share"], found["false_hits"]) == (0.2, 1)
-    assert "http" not in tiers
-    assert record(replayed)["asked_columns"][0] == "way"  # type: ignore[index]
+    assert tiers["syntax"]["decode_times_faster"] == 2.0
+    assert [guessed["syntax"][kind]["decode_times_faster"] for kind in ("whole", "in part")] == [3.0, 1.5]
+    assert (tiers["exact"]["share"], found["false_hits"]) == (1 / 6, 1)
+    assert "http" not in tiers and guessed["semantic"] == {}
+    assert all(table.row_count for table in tables(found))
+
+
+def test_what_was_written_of_the_requests_can_be_read_while_more_is(tmp_path: Path) -> None:
+    rows = Rows(tmp_path / "rows.jsonl.gz")
+    for _ in range(1000):
+        rows.add(Asked("again", "trace", "miss", 100.0004, 1.0, 42.0, 8, 0))
+    rows.add(Asked("again", "trace", "exact", 1.0, 1.0, 0.0, 8, 0))
+    with gzip.open(tmp_path / "rows.jsonl.gz", "rt") as file:
+        assert [next(file) for _ in range(1000)][-1] == '["again","trace","miss",100.0,1.0,42.0,8,0]\n'
+    rows.close()
+    with gzip.open(tmp_path / "rows.jsonl.gz", "rt") as file:
+        assert len(file.readlines()) == 1001
