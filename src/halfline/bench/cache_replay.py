@@ -112,6 +112,7 @@ class _Client:
         self._max_tokens = max_tokens
         self._replayed = replayed
         self._known: dict[Place, _Known] = {}
+        self._question_at: dict[str, bytes] = {}  # an address names a question and an answer to it
         self._right: dict[bytes, str] = {}  # by question: what the model said, nothing being known
 
     async def ask(self, way: Way, place: Place) -> None:
@@ -147,7 +148,9 @@ class _Client:
         text = said["choices"][0]["text"]
         decode = _DECODE.search(reply.headers["server-timing"])
         tier = reply.cache
-        why = await self._why(said["id"])
+        address = reply.headers.get("content-location")
+        question = None if address is None else self._question_at.get(address)
+        why: Mapping[str, Any] = {} if question is not None else await self._why(said["id"])
         self._replayed.asked.append(
             Asked(
                 way,
@@ -157,14 +160,17 @@ class _Client:
                 reply.thread_ms,
                 float(decode[1]) if decode else 0.0,
                 said["usage"]["completion_tokens"],
-                why["accepted_tokens"].get(tier, 0),
+                why["accepted_tokens"].get(tier, 0) if why else 0,
             )
         )
-        question = _question(place, why)
+        if question is None:
+            question = _question(place, why)
+        if address is not None:
+            self._question_at[address] = question
         if question not in self._right:
             await self._compute(place, question)
         if place not in self._known:
-            self._known[place] = _Known(text, question, reply.headers.get("content-location"))
+            self._known[place] = _Known(text, question, address)
         self._check(place, tier, text, self._right[question])
 
     async def _compute(self, place: Place, question: bytes) -> None:
