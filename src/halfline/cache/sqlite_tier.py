@@ -4,12 +4,14 @@ The file is a cache: whatever is wrong with it, a damaged page, another version,
 be written to, costs what was in it and nothing else. A value carries a digest of itself and its key, so damage that
 SQLite does not see is found here. Write-ahead logging makes a killed process's last transaction all or nothing.
 
-A damaged file is put aside and begun anew; one that cannot be had at all holds nothing. For one thread at a time.
+A damaged file is put aside and begun anew; one that cannot be had at all holds nothing, and is tried again every
+minute: a folder may be mounted late, or a disk emptied. For one thread at a time.
 """
 
 import logging
 import sqlite3
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from halfline.telemetry.log import fields
 
 VERSION = 1
 BUSY_S = 5.0
+RETRY_S = 60.0
+"""Between two attempts at a file that cannot be had."""
+
 _KNOWN_BYTES = 8  # of each key, in memory: a disk that does not have it is not asked
 _PUTS_BETWEEN_LOOKS = 256  # at the file's size: it may be larger by so many values
 _PAGE_SHARE = 2.0
@@ -48,8 +53,12 @@ class SqliteTier:
 
     name = "disk"
 
-    def __init__(self, path: Path, max_bytes: int, max_age_s: float) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int, max_age_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._path = path
+        self._clock = clock
+        self._tried_at = clock()
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._connection: sqlite3.Connection | None = None
@@ -61,6 +70,7 @@ class SqliteTier:
 
     def open(self) -> None:
         """Have the file, anew if it is not usable."""
+        self._tried_at = self._clock()
         for attempt in range(2):
             try:
                 self._connection = self._connect()
@@ -80,7 +90,9 @@ class SqliteTier:
         return key[:_KNOWN_BYTES] in self._known
 
     def refresh(self) -> None:
-        """Learn what was put since the last time, by any process."""
+        """Learn what was put since the last time, by any process; have the file, if it is time to try again."""
+        if self._connection is None and self._clock() - self._tried_at >= RETRY_S:
+            self.open()
         rows = self._read("select sequence, key from answers where sequence > ?", (self._last_sequence,))
         for sequence, key in rows:
             self._last_sequence = max(self._last_sequence, sequence)
@@ -203,7 +215,7 @@ class SqliteTier:
             for suffix in ("-wal", "-shm", ""):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         except OSError as error:
-            _log.warning("a damaged file stays", extra=fields(path=str(self._path), reason=str(error)))
+            self._failed(error)
             return False
         self._last_sequence = 0
         self._known.clear()

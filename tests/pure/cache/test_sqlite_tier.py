@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from halfline.cache.memory import Kept
-from halfline.cache.sqlite_tier import VERSION, SqliteTier
+from halfline.cache.sqlite_tier import RETRY_S, VERSION, SqliteTier
 
 NOBODY = 65534
 
@@ -134,6 +134,26 @@ def test_a_directory_that_cannot_be_had_holds_nothing(tmp_path: Path) -> None:
     tier.put(list(entries(3).items()), [b"x"], 0.0)
     assert tier.get(b"key 00000", 0.0) is None and tier.num_failures == 1
     tier.check()
+    tier.close()
+
+
+def test_a_file_that_cannot_be_had_at_first_is_used_once_it_can(tmp_path: Path) -> None:
+    now = [0.0]
+    folder = tmp_path / "folder"
+    folder.write_text("not yet a directory")
+    tier = SqliteTier(folder / "answers.sqlite", 1 << 20, 1e9, clock=lambda: now[0])
+    tier.open()
+    folder.unlink()
+    put = entries(3)
+    tier.refresh()
+    tier.put(list(put.items()), [], 0.0)
+    assert tier.get(b"key 00000", 0.0) is None, "it is not tried at every turn"
+    now[0] = RETRY_S
+    tier.refresh()
+    tier.put(list(put.items()), [], 0.0)
+    tier.refresh()
+    assert all(tier.get(key, 0.0) == kept and tier.may_hold(key) for key, kept in put.items())
+    assert tier.num_failures == 1
     tier.close()
 
 
