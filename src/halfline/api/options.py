@@ -44,6 +44,10 @@ class ApiOptions:
     chat_max_tokens: int = 1024
     """New tokens for a chat whose request says no `max_tokens`; as many as there is room for, where that is less."""
 
+    read_tasks: tuple[str, ...] = ()
+    """Names of tasks whose constant beginnings are read as soon as the model is there, as idle work, so that their
+    first requests wait for their own text only; none unless said."""
+
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call this server, such as `https://ide.example.com`; none by default."""
 

@@ -101,6 +101,10 @@ class TaskPrompts:
             self._chunks.of(chunk, "head")
         return TaskPrompt(template, frame.token_ids(text), len(frame.head_ids))
 
+    def head(self, template: TaskTemplate) -> tuple[int, ...]:
+        """What every prompt of this version begins with. Raises BadRequest for a chat template that refuses it."""
+        return tuple(self._frame(template).head_ids)
+
     def _with_context(
         self, template: TaskTemplate, values: object, max_tokens: int, files: Sequence[Part]
     ) -> object:

@@ -2,8 +2,9 @@
 there, serve, end.
 """
 
+import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -16,6 +17,8 @@ from halfline.api.keys.key_ring import KeyRing
 from halfline.api.live import LiveRequests
 from halfline.api.local_names import LocalNames, is_loopback
 from halfline.api.serving import Loaded
+from halfline.api.task_heads import heads_read
+from halfline.api.tenants import WITHOUT_KEY
 from halfline.cli.listening import listen
 from halfline.cli.loading import Ready, assemble
 from halfline.cli.model_parts import ModelParts
@@ -49,8 +52,15 @@ def serve_http(
     def greet() -> None:
         address = f"{_host(settings.host)}:{grpc_port[0]}" if grpc_port else None
         _greet(url, address, came_up[0], wants_key=keys.required)
+        up.set()
 
+    def tenants() -> Collection[str]:
+        return keys.tenants if keys.required else (WITHOUT_KEY,)
+
+    up = asyncio.Event()
     beside: list[Beside] = []
+    if settings.api.read_tasks:
+        beside.append(heads_read(settings.api.read_tasks, tenants, up))
     if settings.api.grpc_port is not None:
         from halfline.api.rpc.server import grpc_beside  # an optional dependency
 

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ByteSize
 
+from halfline.api.task_heads import read_heads
 from halfline.api.task_prompts import TaskPrompt, TaskPrompts
 from halfline.cli.loading import Ready, assemble
 from halfline.cli.model_parts import load_parts
@@ -70,5 +71,20 @@ def test_the_second_request_of_a_task_computes_what_is_its_own(ready: Ready, pro
         again = await run("second", second)
         assert again.num_reused_tokens >= second.num_head
         assert again.num_computed_tokens == len(second.token_ids) - again.num_reused_tokens
+
+    asyncio.run(main())
+
+
+def test_the_first_request_of_a_task_that_was_read_ahead_computes_what_is_its_own(
+    ready: Ready, prompts: TaskPrompts
+) -> None:
+    async def main() -> None:
+        prompt = prompts.prompt(prompts.template("explain", "1", "local", ""), {"code": CODE}, 8192)
+        await read_heads(ready.loaded, ["no such task", "explain"], ["local"])
+        request = CompletionRequest(
+            id="explain", prompt=prompt.token_ids, params=SamplingParams(), max_tokens=1
+        )
+        receipt = (await ready.loaded.pipeline.complete(request)).receipt
+        assert receipt.num_reused_tokens >= prompt.num_head - 1
 
     asyncio.run(main())

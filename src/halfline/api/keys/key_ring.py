@@ -49,6 +49,13 @@ class KeyRing:
         self._look()
         return self._required
 
+    @property
+    def tenants(self) -> frozenset[str]:
+        """Whose keys are valid."""
+        self._look()
+        now = self._now()
+        return frozenset(key.tenant for key in self._keys.values() if key.state(now) == "valid")
+
     def find(self, sent: str) -> Key:
         """The key that was sent. Raises KeyRefused when it is none, revoked or expired, KeysUnusable while the file
         does not say.

@@ -72,6 +72,18 @@ def test_an_expired_key_is_refused_without_anybody_changing_the_file(world: Worl
         ring.find(sent)
 
 
+def test_the_tenants_are_those_whose_keys_are_valid(world: World) -> None:
+    key_id, _ = world.add(tenant="gone")
+    world.add(tenant="short", valid_s=60)
+    world.add(tenant="team")
+    revoke_key(world.path, key_id, BORN)
+    ring = world.ring()
+    assert ring.tenants == {"short", "team"}
+    world.passed_s = 60.0
+    assert ring.tenants == {"team"}
+    assert not KeyRing(None).tenants
+
+
 def test_a_file_that_goes_away_leaves_the_server_closed(world: World) -> None:
     _, sent = world.add()
     ring = world.ring()
