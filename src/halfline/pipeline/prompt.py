@@ -7,7 +7,7 @@ cursor, and some of what is behind it when the model has an infill format.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 from halfline.context.chunks.chunk_tokens import ChunkTokens, tokens_in_memory
 from halfline.context.document_prompt import DocumentPrompts, Room
@@ -152,7 +152,7 @@ class PromptBuilder:
     async def _encode(self, request: CompletionRequest, text: str) -> list[int]:
         if self._inline(len(text)):
             return self._tokenizer.encode(text)
-        self._check_fits(request, -(-len(text) // self._longest_token), counted=False)
+        self._check_fits(request, self._tokenizer.fewest_tokens(text), counted=False)
         async with self._encoding:
             return await asyncio.to_thread(self._tokenizer.encode, text)
 
@@ -231,6 +231,7 @@ class PromptBuilder:
                 "suffix_characters": len(document.suffix),
                 "parts": front.num_used,
                 "parts_left_out": front.num_left_out,
+                "part_is_cut": front.is_cut,
                 "part_tokens": len(front.token_ids),
                 **around,
                 **built.ledger,
@@ -253,11 +254,6 @@ class PromptBuilder:
                 raise BadRequest(
                     f"the prompt holds token {token_id}, the vocabulary has {self._vocab_size}", "prompt"
                 )
-
-    @cached_property
-    def _longest_token(self) -> int:
-        """Characters of the vocabulary's longest token: a text of n characters has at least n / this many."""
-        return max(len(self._tokenizer.token_text(i)) for i in range(self._tokenizer.vocab_size))
 
 
 def _key(request: CompletionRequest, document: Document) -> DocumentKey | None:

@@ -42,13 +42,32 @@ def test_parts_stand_in_their_order_and_the_document_s_own_path_last() -> None:
     assert (found.num_used, found.num_left_out) == (2, 0)
 
 
-def test_without_room_the_first_parts_are_left_out_and_none_is_cut() -> None:
+def test_without_room_the_first_parts_are_left_out_and_no_line_is_cut() -> None:
     parts = (Part("x" * 50, "a.py"), Part("y" * 20, "b.py"))
     found = front(parts, max_tokens=70)
     assert "y" * 20 in shown(found.token_ids) and "x" not in shown(found.token_ids)
     assert (found.num_used, found.num_left_out) == (1, 1)
     assert front(parts, max_tokens=30) == front(parts, max_tokens=0)
     assert front(parts, max_tokens=0).token_ids == ()
+
+
+def test_of_a_part_that_does_not_fit_its_first_statements_are_there() -> None:
+    functions = [f"def f{number}(a):\n" + "    a = a + 1\n" * 20 for number in range(4)]
+    parts = (Part("left out\n", "z.py"), Part("".join(functions), "a.py"), Part("y\n", "b.py"))
+    found = front(parts, max_tokens=800)
+    assert shown(found.token_ids) == (
+        f"<repo_name>repository\n<file_sep>a.py\n{functions[0]}{functions[1]}"
+        "<file_sep>b.py\ny\n<file_sep>c.py\n"
+    )
+    assert (found.num_used, found.num_left_out, found.is_cut) == (2, 1, True)
+    assert not front(parts, max_tokens=10_000).is_cut
+
+
+def test_a_huge_part_is_not_read_to_its_end() -> None:
+    tokens = tokens_in_memory(FULL)
+    document = Document("before", "behind", "c.py", (Part("x = 1\n" * 1_000_000, "a.py"),))
+    found = OtherFiles(find_infill_format(FULL), tokens).before(document, 500)
+    assert found.is_cut and len(found.token_ids) <= 500
 
 
 def test_a_model_without_a_file_marker_or_without_infilling_gets_none() -> None:
