@@ -35,6 +35,7 @@ def summary(replayed: Replayed) -> dict[str, object]:
         "by_way": {way: dict(Counter(each.tier for each in asked if each.way == way)) for way in MIX},
         "questions": replayed.num_questions,
         "checked": dict(replayed.num_checked),
+        "moved": replayed.num_moved,
         "false_hits": len(replayed.false),
         "guesses": {tier: dict(each) for tier, each in replayed.guesses.items()},
     }
