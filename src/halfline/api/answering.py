@@ -150,38 +150,46 @@ def _asked_by(asker: Asker, call: Call) -> Call:
     """With what the dialect could not tell of its requests."""
     cursor = asker.headers.get(CURSOR, "")
     caching = _caching(asker.headers.get("cache-control", ""))
-    requests = (
-        replace(_of_key(asker.key_id, _of_source(asker.source, each)), caching=caching)
-        for each in call.requests
-    )
     return replace(
-        call, requests=tuple(_of_cursor(cursor, place, each) for place, each in enumerate(requests))
+        call,
+        requests=tuple(
+            _completed(asker, cursor, place, caching, each) for place, each in enumerate(call.requests)
+        ),
     )
 
 
-def _of_key(key_id: str, request: CompletionRequest) -> CompletionRequest:
-    """Two keys of a tenant take turns, and neither ends what the other asked for."""
-    identity = None if request.identity is None else replace(request.identity, key=key_id)
-    return replace(request, key=key_id, identity=identity)
+def _completed(
+    asker: Asker, cursor: str, place: int, caching: Caching, request: CompletionRequest
+) -> CompletionRequest:
+    """At once: every change makes a whole request, and checks it."""
+    return replace(
+        request,
+        key=asker.key_id,
+        caching=caching,
+        prompt=_of_source(asker.source, request.prompt),
+        identity=_identity(asker, cursor, place, request),
+    )
 
 
-def _of_source(source: str, request: CompletionRequest) -> CompletionRequest:
+def _of_source(source: str, prompt: str | tuple[int, ...] | Document) -> str | tuple[int, ...] | Document:
     """Documents without a path are known by the machine they come from: no dialect tells more."""
-    if not isinstance(request.prompt, Document) or request.prompt.path is not None:
-        return request
-    return replace(request, prompt=replace(request.prompt, source=source))
+    if not isinstance(prompt, Document) or prompt.path is not None:
+        return prompt
+    return replace(prompt, source=source)
 
 
-def _of_cursor(cursor: str, place: int, request: CompletionRequest) -> CompletionRequest:
-    """Where the dialect names nobody, the editor may. What is asked ahead of any keystroke replaces nothing; the
-    requests of one call do not replace each other.
+def _identity(asker: Asker, cursor: str, place: int, request: CompletionRequest) -> Identity | None:
+    """Two keys of a tenant take turns, and neither ends what the other asked for. Where the dialect names nobody, the
+    editor may. What is asked ahead of any keystroke replaces nothing; the requests of one call do not replace each
+    other.
     """
-    named = cursor and request.identity is None and isinstance(request.prompt, Document)
-    if not named or request.priority != "interactive":
-        return request
+    if request.identity is not None:
+        return replace(request.identity, key=asker.key_id)
+    if not cursor or not isinstance(request.prompt, Document) or request.priority != "interactive":
+        return None
     # A name may be as long as headers are; and no identity of a dialect has an empty path.
     name = hashlib.sha256(cursor.encode("utf-8", "surrogatepass")).hexdigest()
-    return replace(request, identity=Identity(request.tenant, f"{place} {name}", "", request.key))
+    return Identity(request.tenant, f"{place} {name}", "", asker.key_id)
 
 
 def _caching(cache_control: str) -> Caching:

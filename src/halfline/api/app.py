@@ -15,6 +15,7 @@ from halfline.api.admission import Admission
 from halfline.api.answering import Answering
 from halfline.api.body import BodyLimits
 from halfline.api.completions import completions_router
+from halfline.api.direct_routes import DirectRoutes
 from halfline.api.embeddings import embeddings_router, ollama_embeddings_router
 from halfline.api.events import events_router
 from halfline.api.failing import is_ollama, worded
@@ -112,6 +113,7 @@ def create_app(
     for router in routers:
         app.include_router(router)
     # The last added is the outermost.
+    app.add_middleware(DirectRoutes, routers=routers)
     app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
     respond = partial(worded, routers)
     app.add_middleware(PlainPaths, respond=respond)

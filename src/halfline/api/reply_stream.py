@@ -1,7 +1,7 @@
 """An answer sent event by event, in whatever dialect it is written.
 
 start        waits for the first delta, so that a request that fails before it gets an HTTP status
-__call__     sends it and the rest
+__call__     sends it and the rest; an answer that is whole by then, which known ones are, as one piece
 the end      is the dialect's; a stream cut short says so in its last events
 """
 
@@ -41,13 +41,15 @@ class ReplyStream(Response):
         self._live = live
         self._ended = ended
         self._deltas = merged([loaded.pipeline.stream(request) for request in call.requests])
-        self._first: tuple[int, ChoiceDelta] | None = None
+        self._is_one = len(call.requests) == 1 and call.requests[0].num_choices == 1
+        self._whole: bytes | None = None  # all events, where the first delta was the last one
+        self._first: tuple[int, ChoiceDelta]
 
     async def start(self, receive: Receive) -> None:
         """Wait for the first delta. Raises what the pipeline refuses with, ClientGone and ShuttingDown."""
         asked_at = time.perf_counter()
         try:
-            self._first = await self._live.run(anext(self._deltas), receive)
+            await self._live.run(self._begin(), receive)
         except BaseException:
             await self._close()
             raise
@@ -58,8 +60,19 @@ class ReplyStream(Response):
         if self._first[1].finish_reason == "superseded":
             self.headers[SUPERSEDED] = "1"
 
+    async def _begin(self) -> None:
+        self._first = position, delta = await anext(self._deltas)
+        if self._is_one and delta.finish_reason is not None:
+            async for _ in self._deltas:
+                raise AssertionError("a choice goes on behind its end")
+            self._whole = self._reply.delta(position, delta) + self._ending(delta.finish_reason == "failed")
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if self._whole is not None:
+            await self._close()
+            await send({"type": "http.response.body", "body": self._whole})
+            return
         try:
             closing = await self._live.run(self._send_deltas(send), receive)
         except ClientGone:
@@ -79,14 +92,16 @@ class ReplyStream(Response):
         async for position, delta in self._all_deltas():
             failed = failed or delta.finish_reason == "failed"
             await _send(send, self._reply.delta(position, delta))
+        return self._ending(failed)
+
+    def _ending(self, failed: bool) -> bytes:
         if failed:
             return self._reply.error(self._loaded.engine_failed())
         receipts = [self._loaded.pipeline.receipt(request.id) for request in self._call.requests]
         return self._reply.end([receipt for receipt in receipts if receipt is not None])
 
     async def _all_deltas(self) -> AsyncGenerator[tuple[int, ChoiceDelta], None]:
-        if self._first is not None:
-            yield self._first
+        yield self._first
         async for arrival in self._deltas:
             yield arrival
 

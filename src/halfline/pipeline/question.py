@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Hashable
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import blake2b
 
 from halfline.pipeline.postprocess.postprocessing import Postprocessing
@@ -53,12 +53,19 @@ def question_digest(request: CompletionRequest, prompt: Prompt, trims: Postproce
         prompt.text if request.echo else "",
         prompt.max_new_tokens,
         sorted(prompt.stop_token_ids),
-        trims,
+        replace(trims, around=None),
         [(each.name, getattr(params, each.name)) for each in fields(params) if each.name != "logit_bias"],
         sorted(params.logit_bias.items()),
         request.num_choices,
         request.echo,
     )
     digest = blake2b(array("i", prompt.token_ids), digest_size=32)
-    digest.update(repr((len(prompt.token_ids), *parts)).encode("utf-8", "surrogatepass"))
+    # Written out as Python's text the lines around the cursor take longer than all else here.
+    long = [] if trims.around is None else [getattr(trims.around, each.name) for each in fields(trims.around)]
+    texts = [each for each in long if isinstance(each, str)]
+    others = [... if isinstance(each, str) else each for each in long]
+    said = [repr((len(prompt.token_ids), *parts, others)), *texts]
+    for data in [each.encode("utf-8", "surrogatepass") for each in said]:
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
     return digest.digest()

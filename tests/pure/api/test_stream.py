@@ -186,3 +186,44 @@ async def test_work_ends_when_the_client_leaves_streamed_or_not(on_stage, stream
 
 def test_an_event_is_one_ascii_line_whatever_is_in_it() -> None:
     assert sse.event({"text": "a\r\n\u2028é"}) == b'data: {"text":"a\\r\\n\\u2028\\u00e9"}\n\n'
+
+
+async def test_an_answer_that_is_whole_at_once_is_sent_as_one_piece(on_stage) -> None:
+    async with on_stage() as stage:
+        for path, body in STREAMED.items():
+            pieces = await _pieces(stage.app, path, {**body, "stream": True})
+            assert len(pieces) > 3, "an answer of several steps comes in several"
+            whole = await _pieces(stage.app, path, {**_one_token(body), "stream": True})
+            assert len(whole) == 1
+            assert b'"a"' in whole[0], "the first token, which is the last one"
+
+
+def _one_token(body: dict) -> dict:
+    return {key: 1 if key in ("max_tokens", "n_predict") else value for key, value in body.items()}
+
+
+async def _pieces(app, path: str, body: dict) -> list[bytes]:
+    """What is sent, message by message."""
+    sent: list[bytes] = []
+    given = iter([{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}])
+
+    async def receive() -> dict:
+        for message in given:
+            return message
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: dict) -> None:
+        sent.append(message.get("body", b""))
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [],
+        "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80),
+    }
+    await app(scope, receive, send)
+    return [each for each in sent if each]

@@ -5,6 +5,8 @@ if (x) {              opened by the nearest line above that is not deeper
 }                     closed by the first line below that is not deeper
 """
 
+from itertools import islice
+
 from halfline.pipeline.postprocess.scanner import CLOSER_OF, Scanner
 from halfline.pipeline.postprocess.surroundings import Surroundings, indentation
 
@@ -23,7 +25,7 @@ def is_missing(around: Surroundings, closer: str, column: int) -> bool:
 
 def is_next(around: Surroundings, closer: str, column: int) -> bool:
     """Whether the next line below is a closer in that column. With more of a block before it, it closes that one."""
-    return any(_closes(line, closer, column) for line in around.lines_below()[:1])
+    return any(_closes(line, closer, column) for line in islice(around.lines_below(), 1))
 
 
 def _closes(line: str, closer: str, column: int) -> bool:
@@ -32,7 +34,7 @@ def _closes(line: str, closer: str, column: int) -> bool:
 
 def is_closed_behind(around: Surroundings, closer: str, in_own_line: bool) -> bool:
     """Of a closer in the midst of a line, for a bracket of the cursor's line (`in_own_line`) or of one above."""
-    below = next(iter(around.lines_below()), None)
+    below = next(around.lines_below(), None)
     if below is None or not below.lstrip().startswith(closer):
         return False
     column = indentation(around.line)

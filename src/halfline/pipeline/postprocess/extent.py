@@ -28,7 +28,7 @@ class Extent:
 def extent(around: Surroundings) -> Extent:
     if around.on_blank_line:
         column = indentation(around.line + "x")
-        below = next(iter(around.lines_below()), None)
+        below = next(around.lines_below(), None)
         if around.rest.strip():
             return Extent("line", column)
         ends_here = below is None or indentation(below) < column

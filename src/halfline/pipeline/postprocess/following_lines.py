@@ -1,5 +1,7 @@
 """Ends an answer before the lines that already stand below the cursor."""
 
+from itertools import islice
+
 from halfline.pipeline.postprocess.surroundings import Surroundings
 
 _NUM_COMPARED = 4
@@ -15,7 +17,7 @@ class FollowingLines:
     rule = "following_lines"
 
     def __init__(self, around: Surroundings) -> None:
-        self._lines = [line.rstrip() for line in around.lines_below()[:_NUM_COMPARED]]
+        self._lines = [line.rstrip() for line in islice(around.lines_below(), _NUM_COMPARED)]
         if not any(map(_is_distinctive, self._lines)):
             self._lines = []
         self._num_same = 0  # of those, in a row, that the answer has repeated

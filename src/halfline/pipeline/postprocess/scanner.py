@@ -27,6 +27,7 @@ class Scanner:
         self._escaped = False
         self._last = ""  # the last character of the line that is not blank; of plain text only
         self._telling = _telling(language)
+        self._beginning = _beginning(language)
 
     def read(self, text: str) -> "Scanner":
         """The same as pushing each character, and a few times as fast."""
@@ -68,7 +69,7 @@ class Scanner:
             return False
         if self._language.plain_text and self._in_plain_text(character, before):
             return False
-        if self._begins(character, before):
+        if character in self._beginning and self._begins(character, before):
             self._num_inside = 0
             self._escaped = False
             return False
@@ -131,6 +132,13 @@ class Scanner:
         """An apostrophe within a word is none of a string (1'000, don't), nor is a quote that is a character ('"')."""
         last = before[-1:]
         return last != "'" if quote == '"' else not (quote == "'" and last.isdigit())
+
+
+@lru_cache(maxsize=64)
+def _beginning(language: Language) -> frozenset[str]:
+    """Last characters of what begins a string or a comment."""
+    marks = [*language.quotes, *language.long_quotes, *language.comments, *(language.block_comment or ())[:1]]
+    return frozenset(mark[-1] for mark in marks)
 
 
 @lru_cache(maxsize=64)

@@ -4,6 +4,7 @@ A pure function of the document, small whatever its size.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,13 +41,13 @@ class Surroundings:
         """Whether nothing but blanks stands before the cursor in its line."""
         return not self.line.strip()
 
-    def lines_above(self) -> list[str]:
+    def lines_above(self) -> Iterator[str]:
         """Those that are not blank, the nearest first."""
-        return [line for line in reversed(self.above.split("\n")) if line.strip()]
+        return (line for line in reversed(self.above.split("\n")) if line.strip())
 
-    def lines_below(self) -> list[str]:
+    def lines_below(self) -> Iterator[str]:
         """Those that are not blank, the nearest first; the last one may be cut."""
-        return [line for line in self.below.split("\n") if line.strip()]
+        return (line for line in self.below.split("\n") if line.strip())
 
 
 def surroundings(document: Document) -> Surroundings:
