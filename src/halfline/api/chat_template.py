@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
-from halfline.errors import BadRequest
+from halfline.errors import BadRequest, PromptTooLong
 from halfline.text.marked_text import Disguise, MarkedText
 from halfline.text.tokenizer import Tokenizer
 
@@ -35,10 +35,19 @@ class ChatTemplate:
         """Encodes texts that spell out markers."""
         return MarkedText(self.tokenizer)
 
-    def token_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt behind which the model writes the next message. Raises BadRequest for one it cannot render."""
+    def token_ids(self, messages: Sequence[Message], max_tokens: int | None = None) -> tuple[int, ...]:
+        """The prompt behind which the model writes the next message.
+
+        Raises BadRequest for one it cannot render, PromptTooLong for one that is sure to have more than `max_tokens`,
+        before it is encoded; others may have more.
+        """
         disguise = self.marked.disguise(text for message in messages for text in message.values())
-        return self.encode(self.rendered(messages, disguise), disguise)
+        rendered = self.rendered(messages, disguise)
+        if max_tokens is not None:
+            fewest = self.tokenizer.fewest_tokens(disguise.off(rendered))
+            if fewest > max_tokens:
+                raise PromptTooLong(fewest, 0, max_tokens, counted=False, field="messages")
+        return self.encode(rendered, disguise)
 
     def encode(self, rendered: str, disguise: Disguise) -> tuple[int, ...]:
         """The tokens of what `rendered` returned, BOS in front if the vocabulary wants one."""

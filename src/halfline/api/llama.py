@@ -26,6 +26,7 @@ from halfline.api.dialects.llama_tools import (
     tokenized,
 )
 from halfline.api.failing import failing_with
+from halfline.api.reading_lane import ReadingLane
 from halfline.api.schema import BodySchema
 from halfline.errors import BadRequest, Overloaded
 
@@ -36,6 +37,7 @@ _NUM_SLOTS = 4
 def llama_router(answering: Answering) -> APIRouter:
     router = APIRouter(route_class=failing_with(llama_failure))
     serving = answering.serving
+    lane = ReadingLane(inline_bytes=1 << 14)  # millions of tokens are counted for as long as that takes
 
     @router.post("/infill", openapi_extra=BodySchema(InfillBody, streams=LlamaReply.media_type))
     async def infill(request: Request) -> Response:
@@ -51,7 +53,7 @@ def llama_router(answering: Answering) -> APIRouter:
     @router.post("/tokenize", openapi_extra=BodySchema(TokenizeBody))
     async def tokenize(request: Request) -> Response:
         """The tokens of a text."""
-        return JSONResponse(await answering.computed(request, tokenized))
+        return JSONResponse(await lane.read(await request.body(), tokenized, serving.loaded))
 
     @router.post("/detokenize", openapi_extra=BodySchema(DetokenizeBody))
     async def detokenize(request: Request) -> Response:

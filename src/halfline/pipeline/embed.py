@@ -80,6 +80,9 @@ class Embedder:
     async def _token_ids(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         limit = self._engine.max_sequence_tokens
         if isinstance(prompt, str):
+            fewest = self._tokenizer.fewest_tokens(prompt)
+            if fewest > limit:
+                raise PromptTooLong(fewest, 0, limit, counted=False, field="input")
             if len(prompt) <= _INLINE_CHARACTERS:
                 token_ids = tuple(self._tokenizer.encode(prompt))
             else:

@@ -66,6 +66,15 @@ class Tokenizer:
                 starts = False
         return token_ids
 
+    def fewest_tokens(self, text: str) -> int:
+        """How many tokens the text has at least; costs nothing, however long it is."""
+        return -(-len(text) // self._longest_token)
+
+    @cached_property
+    def _longest_token(self) -> int:
+        """Characters of the vocabulary's longest token."""
+        return max(len(self.token_text(token_id)) for token_id in range(self.vocab_size))
+
     def decode(self, token_ids: Iterable[int], *, continues: bool = False) -> str:
         """The text of tokens, without special ones; bytes that are no UTF-8 become U+FFFD."""
         joined = b"".join(self.token_bytes(i) for i in token_ids if not self.is_special(i))

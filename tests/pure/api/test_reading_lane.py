@@ -28,22 +28,26 @@ async def test_small_bodies_are_read_at_once_and_large_ones_in_a_thread_one_by_o
     assert found == [(b"abc", str(number), False) for number in range(5)]
 
 
-async def test_no_large_body_waits_for_a_task_that_is_being_rendered(
-    on_stage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("path", "slow_part"),
+    [("/v1/tasks/explain", "halfline.api.tasks.read_task"), ("/tokenize", "halfline.api.llama.tokenized")],
+)
+async def test_no_large_body_waits_for_a_task_that_is_rendered_or_for_millions_of_tokens_that_are_counted(
+    on_stage, monkeypatch: pytest.MonkeyPatch, path: str, slow_part: str
 ) -> None:
     begun, done = threading.Event(), threading.Event()
 
     def slow(*_: object) -> None:
         begun.set()
         assert done.wait(10)
-        raise BadRequest("rendered at last")
+        raise BadRequest("done at last")
 
-    monkeypatch.setattr("halfline.api.tasks.read_task", slow)
+    monkeypatch.setattr(slow_part, slow)
     async with on_stage(tasks=TaskLibrary()) as stage:
-        task = asyncio.create_task(stage.client.post("/v1/tasks/explain", json={}))
+        asked = asyncio.create_task(stage.client.post(path, json={"content": "x" * 20_000}))
         await asyncio.to_thread(begun.wait, 10)
         reply = await stage.client.post("/v1/completions", json={"prompt": "x" * 100_000, "max_tokens": 1})
         done.set()
-        rendered = await task
+        refused = await asked
     assert reply.status_code == 200
-    assert (rendered.status_code, rendered.json()["error"]["message"]) == (400, "rendered at last")
+    assert (refused.status_code, refused.json()["error"]["message"]) == (400, "done at last")

@@ -112,7 +112,7 @@ def chat_request(
     """
     if num_choices > arrival.options.max_choices:
         raise BadRequest(f"`n` is {num_choices}, the limit is {arrival.options.max_choices}", "n")
-    token_ids = arrival.loaded.chat.token_ids(messages)
+    token_ids = arrival.loaded.chat.token_ids(messages, arrival.loaded.model.max_context)
     wanted = either(max_tokens, arrival.options.chat_max_tokens)
     room = arrival.loaded.model.max_context - len(token_ids)
     if room < min(wanted, 1):

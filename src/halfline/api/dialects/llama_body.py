@@ -120,7 +120,7 @@ def read_completion(body: bytes, arrival: Arrival) -> LlamaCall:
     given = read_body(LlamaCompletionBody, body, _SHAPES)
     if given.prompt is None:
         raise BadRequest("`prompt` is missing", "prompt")
-    prompts = _split(given.prompt)
+    prompts = _split(given.prompt, arrival.options.max_choices)
     texts = tuple(prompt if isinstance(prompt, str) else "" for prompt in prompts)
     return _call(given, arrival, [_read_prompt(prompt, arrival) for prompt in prompts], texts)
 
@@ -136,10 +136,12 @@ def read_infill(body: bytes, arrival: Arrival) -> LlamaCall:
     return _call(given, arrival, [Document(prefix, given.input_suffix or "", None, parts)], ("",))
 
 
-def _split(prompt: Any) -> Sequence[Any]:
+def _split(prompt: Any, max_prompts: int) -> Sequence[Any]:
     """One entry per prompt: a list of texts or of lists is several, any other list is one."""
     if isinstance(prompt, list) and prompt:
         if all(isinstance(entry, str) for entry in prompt) or any(isinstance(e, list) for e in prompt):
+            if len(prompt) > max_prompts:
+                raise BadRequest(f"`prompt` has {len(prompt)} entries, the limit is {max_prompts}", "prompt")
             return prompt
     return [prompt]
 
@@ -149,8 +151,14 @@ def _read_prompt(prompt: Any, arrival: Arrival) -> Prompt:
         document = read_infill_prompt(prompt)
         if document is not None:
             return document
+    # Looked at unencoded first: what is far too long would be read for half a minute, and others would wait.
     pieces = prompt if isinstance(prompt, list) else [prompt]
     marked, adds_bos = arrival.loaded.chat.marked, arrival.loaded.tokenizer.adds_bos
+    fewest = sum(
+        arrival.loaded.tokenizer.fewest_tokens(each) if isinstance(each, str) else 1 for each in pieces
+    )
+    if fewest > arrival.loaded.model.max_context:
+        raise PromptTooLong(fewest, 0, arrival.loaded.model.max_context, counted=False)
     token_ids: list[int] = []
     for position, piece in enumerate(pieces):
         if isinstance(piece, str):
@@ -172,10 +180,6 @@ def _call(
     if not 1 <= num_choices <= most:
         # The words that a client looks for.
         raise BadRequest(f"Field 'n_cmpl': Value must be between 1 and {most}", "n_cmpl")
-    if len(prompts) > arrival.options.max_choices:
-        raise BadRequest(
-            f"`prompt` has {len(prompts)} entries, the limit is {arrival.options.max_choices}", "prompt"
-        )
     params = _params(given, arrival)
     requests = [
         request
@@ -260,13 +264,15 @@ def _logit_bias(given: Any, arrival: Arrival) -> dict[int, float]:
     if not isinstance(pairs, list) or len(pairs) > MAX_IDS:
         raise BadRequest(f"`logit_bias`: it must be at most {MAX_IDS} pairs", "logit_bias")
     biases: dict[int, float] = {}
+    num_tokens = 0
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise BadRequest("`logit_bias`: each entry must be a pair of a token and a bias", "logit_bias")
-        for token_id in _token_ids(pair[0], arrival):
-            biases[token_id] = _bias(pair[1])
-    if len(biases) > MAX_IDS:
-        raise BadRequest(f"`logit_bias` names {len(biases)} tokens, the limit is {MAX_IDS}", "logit_bias")
+        token_ids = _token_ids(pair[0], arrival)
+        num_tokens += len(token_ids)
+        if num_tokens > MAX_IDS:  # and no more texts are encoded
+            raise BadRequest(f"`logit_bias` names more than {MAX_IDS} tokens", "logit_bias")
+        biases |= dict.fromkeys(token_ids, _bias(pair[1]))
     return biases
 
 
