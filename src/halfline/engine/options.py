@@ -27,6 +27,10 @@ class EngineOptions:
     """Most sequences that wait for their turn; more are refused with 429. From a quarter of it on, idle work is refused
     and ended; from half of it on, editor windows are half as long."""
 
+    prefix_caching: Literal["on", "off"] = "on"
+    """Whether a prompt takes over the KV of what it has in common with earlier ones. Answers are the same either way:
+    this is for measuring what it is worth."""
+
     speculation: Literal["auto", "off"] = "auto"
     """Whether to guess next tokens from text seen before and check several in one step, where that is measured to be
     faster. What is generated is the same either way."""

@@ -60,6 +60,7 @@ class Scheduler:
         pins: Pins | None = None,
     ) -> None:
         self._kv_format = kv_format
+        self._reuses = options.prefix_caching == "on"
         self._pins = pins or Pins(pool, index, 0)
         self._pool = pool
         self._index = index
@@ -284,7 +285,7 @@ class Scheduler:
         num_tokens[sequence] = count
 
     def _match(self, sequence: Sequence) -> Match:
-        num_reusable = sequence.num_reusable
+        num_reusable = sequence.num_reusable if self._reuses else 0
         if num_reusable == 0:
             return NO_MATCH
         # A match leaves the last token out.

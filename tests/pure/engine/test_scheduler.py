@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -214,6 +215,17 @@ def test_of_a_prompt_seen_before_only_the_last_token_is_computed() -> None:
     engine.run()
     stats = engine.outcomes[1].stats
     assert (stats.num_reused, stats.num_computed) == (63, 1 + 1)
+    assert engine.tokens[1] == engine.tokens[0] == alone(prompt, 2)
+
+
+def test_without_prefix_caching_all_is_computed_again_and_nothing_else_changes() -> None:
+    engine = Stepper(options=EngineOptions(step_tokens=32, max_num_seqs=8, prefix_caching="off"))
+    prompt = prompt_of(64, seed=5)
+    for number in range(2):
+        engine.add(number, work(prompt, 2))
+        engine.run()
+    stats = engine.outcomes[1].stats
+    assert (stats.num_reused, stats.num_computed) == (0, 64 + 1)
     assert engine.tokens[1] == engine.tokens[0] == alone(prompt, 2)
 
 
@@ -490,13 +502,16 @@ cancels = st.tuples(st.just("cancel"), st.integers(0, 20))
     st.lists(st.lists(st.one_of(arrivals, cancels), max_size=3), min_size=1, max_size=12),
     st.integers(6, 14),
     st.sampled_from([4, 16, 40]),
+    st.sampled_from(["on", "off"]),
 )
 def test_any_schedule_leaks_nothing_and_changes_no_token(
     between_steps: list[list[tuple]],  # type: ignore[type-arg]
     num_blocks: int,
     step_tokens: int,
+    prefix_caching: Literal["on", "off"],
 ) -> None:
-    engine = Stepper(num_blocks, EngineOptions(step_tokens=step_tokens, max_num_seqs=4))
+    options = EngineOptions(step_tokens=step_tokens, max_num_seqs=4, prefix_caching=prefix_caching)
+    engine = Stepper(num_blocks, options)
     asked: dict[int, tuple[list[int], int, SamplingParams]] = {}
     cancelled = set()
     for actions in between_steps:
