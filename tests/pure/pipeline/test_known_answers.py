@@ -227,6 +227,23 @@ def test_an_address_is_told_of_what_is_kept_and_holds_what_was_replied() -> None
     serve(main, store)
 
 
+def test_no_two_different_questions_have_their_replies_at_one_address() -> None:
+    store = Store(MemoryTier(1 << 24, 1e12))
+    fragments = Fragments(store, b"babbler", 1e12)
+
+    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        replies: dict[str, tuple[str, str]] = {}
+        for each in QUESTIONS:
+            answer = await pipeline.complete(each)
+            assert answer.receipt.address not in (None, *replies)
+            replies[answer.receipt.address or ""] = each.tenant, answer.choices[0].text
+        for address, (tenant, text) in replies.items():
+            fragment = await fragments.get(tenant, address)
+            assert fragment is not None and json.loads(fragment.body)["choices"][0]["text"] == text
+
+    serve(main, store)
+
+
 def test_a_store_outlives_the_pipeline_that_filled_it() -> None:
     store = Store(MemoryTier(1 << 24, 1e12))
     answers: list[object] = []
