@@ -323,7 +323,7 @@ def wander(directory: Path, seed: int, num_steps: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_five_thousand_random_steps_leave_the_books_and_the_contents_right(tmp_path: Path, seed: int) -> None:
     world = wander(tmp_path, seed, 5_000)
     assert world.num_fetched > 10 and world.num_crashes > 10
