@@ -17,6 +17,9 @@ MAX_UNREAD_BYTES = 16 * 1024
 """What the system may keep of an answer beyond what is on its way: it would take megabytes from us before a reader that
 has stopped is noticed. What is on its way is bounded by the reader's own system."""
 
+MAX_HEAD_BYTES = 64 * 1024
+"""Of a request's head that is not whole yet: what comes at once may be a little more."""
+
 _READS_ON_BYTES = 64 * 1024
 """What a reader that is behind has to read, in the time it has for that, to be given the same time again."""
 
@@ -26,20 +29,22 @@ _LOOK_AGAIN_S = 0.25
 _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[HttpToolsProtocol]:
     """Uvicorn's protocol, closing a connection `header_timeout_s` after it was made, or after the first byte of a later
-    request, if the request's head is not whole by then; and `send_timeout_s` after its reader fell behind, which is by
-    MAX_UNREAD_BYTES and as much in our own buffer, if it has read neither most of that by then nor another 64 KiB.
-    What was asked for there ends like that of any client that leaves, which is noticed at once, or a quarter of a
-    second later where more requests wait behind the one that runs.
+    request, if the request's head is not whole by then, and at once where that grows beyond MAX_HEAD_BYTES; and
+    `send_timeout_s` after its reader fell behind, which is by MAX_UNREAD_BYTES and as much in our own buffer, if it has
+    read neither most of that by then nor another 64 KiB. What was asked for there ends like that of any client that
+    leaves, which is noticed at once, or a quarter of a second later where more requests wait behind the one that runs.
     """
 
     class Protocol(HttpToolsProtocol):
         _head_timer: asyncio.TimerHandle | None = None
         _reader_timer: asyncio.TimerHandle | None = None
         _leaving_timer: asyncio.TimerHandle | None = None
+        _num_head_bytes = 0
         _reading_body = False
         _running: RequestResponseCycle | None = None
 
@@ -62,7 +67,12 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
         def data_received(self, data: bytes) -> None:
             if not self._reading_body:
                 self._expect_head()  # also where only empty lines come, with which no message begins
+            this_head = self._head_timer
             super().data_received(data)
+            goes_on = this_head is not None and self._head_timer is this_head
+            self._num_head_bytes = self._num_head_bytes + len(data) if goes_on else 0
+            if self._num_head_bytes > MAX_HEAD_BYTES:
+                self._refuse(_TOO_LARGE)
 
         def on_message_begin(self) -> None:
             self._expect_head()
@@ -126,9 +136,15 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
             self._head_timer = None
             if self.cycle is not None and not self.cycle.response_complete:
                 self._expect_head()  # the answer to the request before is still being sent
-                return
-            if not self.transport.is_closing():
-                self.transport.write(_TOO_SLOW)
+            else:
+                self._refuse(_TOO_SLOW)
+
+        def _refuse(self, reply: bytes) -> None:
+            """Where the answer to the request before is still being sent, it ends here: nobody waits for it."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.transport.abort()
+            elif not self.transport.is_closing():
+                self.transport.write(reply)
                 self.transport.close()
 
     return Protocol

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from halfline.api.patience import patient_protocol
+from halfline.api.patience import MAX_HEAD_BYTES, patient_protocol
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 30.0
@@ -120,6 +120,51 @@ async def test_a_body_and_an_answer_may_take_longer_than_a_head() -> None:
     async with serving(timeout_s=0.2) as port, httpx.AsyncClient() as client:
         reply = await client.post(f"http://127.0.0.1:{port}/slowly", content=slowly())
         assert reply.text == "about 5"
+
+
+@pytest.mark.parametrize("line", [b"x" * 1000, b"x: 1\r\n" * 100], ids=["a line", "lines"])
+async def test_a_head_without_an_end_is_refused_when_it_is_too_large(line: bytes) -> None:
+    async with serving() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\ny: ")
+        heard = asyncio.create_task(reader.read())
+        num_bytes = 0
+        while not heard.done():
+            try:
+                writer.write(line)
+                await writer.drain()
+            except ConnectionError:
+                break
+            num_bytes += len(line)
+            await asyncio.sleep(0)
+            assert num_bytes < 100 * MAX_HEAD_BYTES
+        writer.close()
+        try:
+            assert (await heard).startswith(b"HTTP/1.1 431 ")
+        except ConnectionResetError:  # it went on saying what nobody read
+            pass
+
+
+async def test_large_bodies_and_many_requests_of_a_connection_are_no_large_head() -> None:
+    async with serving() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b"x" * (4 * MAX_HEAD_BYTES)
+        request = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        filled = b"GET / HTTP/1.1\r\nhost: x\r\ny: %b\r\n\r\n" % (b"z" * (MAX_HEAD_BYTES // 2))
+        heard = asyncio.create_task(reader.read())
+        for said in (
+            request,
+            filled[:30],
+            filled[30:],
+            filled,
+            request + filled[:99],
+            filled[99:] + 2 * filled,
+        ):
+            writer.write(said)
+            await asyncio.sleep(0.01)
+        writer.write_eof()
+        assert (await heard).count(b"HTTP/1.1 200 ") == 7
+        writer.close()
 
 
 async def test_an_answer_is_not_cut_because_half_of_the_next_request_is_there() -> None:
