@@ -12,6 +12,7 @@ PassName = Literal[
     "prune_certain",
     "prune_words",
     "prune_words_article",
+    "related",
     "tail",
     "uniform",
     "random",
