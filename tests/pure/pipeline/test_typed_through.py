@@ -248,7 +248,14 @@ def edit(random: Random, text: str, cursor: int, suggestion: str) -> tuple[str, 
 
 @pytest.mark.parametrize(
     ("seed", "num_keystrokes"),
-    [(1, 400), (2, 400), *(pytest.param(seed, 5000, marks=pytest.mark.nightly) for seed in range(3, 7))],
+    [
+        (1, 400),
+        (2, 400),
+        *(
+            pytest.param(seed, 5000, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])
+            for seed in range(3, 7)
+        ),
+    ],
 )
 def test_whatever_is_typed_the_answers_are_those_of_a_server_that_remembers_nothing(
     seed: int, num_keystrokes: int

@@ -138,6 +138,7 @@ def test_two_hundred_keystrokes_are_answered_as_by_a_server_that_remembers_nothi
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 def test_two_thousand_keystrokes_are_answered_as_by_a_server_that_computes_each_anew(model: Model) -> None:
     tiers = asyncio.run(compare(model, 2000, cold_every=10))
     assert min(tiers.values()) > 50, tiers
