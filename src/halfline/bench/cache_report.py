@@ -14,7 +14,7 @@ from rich.table import Table
 from halfline.bench.cache_replay import Asked, Replayed
 from halfline.bench.cache_requests import MIX, SKEW
 
-_ROWS_AT_ONCE = 1000
+_ROWS_AT_ONCE = 100
 
 TIERS = ("miss", "exact", "typed", "http", "syntax", "semantic")
 
