@@ -19,12 +19,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from bench.compression import Item, trace_items
+from bench.compression_items import Item, trace_items
 from halfline.bench.steps import blocks_for
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.passes import Budget, LineTokens, lined
@@ -157,7 +158,8 @@ def main() -> None:
     with closing(open_checkpoint(options.model)) as checkpoint:
         tokenizer, vocab_size = Tokenizer(checkpoint.vocab), checkpoint.spec.vocab_size
         executor = NativeExecutor(checkpoint, num_blocks=blocks_for(2048), num_threads=1)
-    items = list(trace_items(options.trace, options.requests, tokenizer))
+    tokens = LineTokens(lambda text: tokenizer.encode(text, continues=True))
+    items = list(islice(trace_items(options.trace, tokens), options.requests))
     random.Random(0).shuffle(items)
     work = Work(executor, tokenizer, vocab_size)
     stored = [work.read_before(work.prepare(number, item)) for number, item in enumerate(items)]
