@@ -14,6 +14,7 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from halfline.errors import HalflineError
+from halfline.lsp.documents import EditorProtocol
 from halfline.lsp.remote import Answer, RemoteServer
 
 ACCEPTED = "halfline.accepted"
@@ -24,7 +25,7 @@ _LABEL_CHARACTERS = 60
 
 def language_server(remote: RemoteServer) -> LanguageServer:
     """Not yet listening: `start_io` serves one editor."""
-    server = LanguageServer("halfline", version("halfline"))
+    server = LanguageServer("halfline", version("halfline"), protocol_cls=EditorProtocol)
     asking = _Asking(server, remote)
 
     @server.feature(types.TEXT_DOCUMENT_INLINE_COMPLETION)
@@ -64,7 +65,7 @@ class _Asking:
     async def at(self, uri: str, position: types.Position) -> Answer | None:
         """The answer at a place of an open document; None: there is nothing to show."""
         document = self._server.workspace.get_text_document(uri)
-        question = self._remote.complete(document.source, _offset(document, position), _path(uri))
+        question = self._remote.complete(document.source, offset_of(document, position), _path(uri))
         answer = await self.tolerantly(question)
         return answer if answer is not None and answer.text.strip() else None
 
@@ -82,7 +83,7 @@ class _Asking:
         return answer
 
 
-def _offset(document: TextDocument, position: types.Position) -> int:
+def offset_of(document: TextDocument, position: types.Position) -> int:
     """In characters; a place behind the end is the end."""
     return min(document.offset_at_position(position), len(document.source))
 

@@ -80,17 +80,17 @@ async def test_ghost_text_is_what_the_server_says_at_the_cursor(server) -> None:
 
 
 async def test_what_is_typed_is_followed_in_the_editor_s_own_units(server) -> None:
-    """Before the cursor stands a character of two UTF-16 units."""
+    """Before the cursor stand a character of two UTF-16 units, and one at which only Python ends lines."""
     async with editor(server.url) as client:
         assert (
             client.initialized_with.capabilities.text_document_sync.change
             == types.TextDocumentSyncKind.Incremental
         )
-        edit(client, 2, 8, 4, 11, "name = '\U0001f9d1' + ")
-        found = await client.text_document_inline_completion_async(ghost_text(8, 4 + len("name = '**' + ")))
-        edit(client, 3, 8, 4, 4 + len("name = '**' + "), "return ")
+        edit(client, 2, 8, 4, 11, "name = '\U0001f9d1\f' + ")
+        found = await client.text_document_inline_completion_async(ghost_text(8, 4 + len("name = '***' + ")))
+        edit(client, 3, 8, 4, 4 + len("name = '***' + "), "return ")
         back = await client.text_document_inline_completion_async(ghost_text(8, 11))
-    prompt = TEXT[: -len("return ")] + "name = '\U0001f9d1' + "
+    prompt = TEXT[: -len("return ")] + "name = '\U0001f9d1\f' + "
     assert [item.insert_text for item in found.items] == [asked_directly(server.url, prompt)]
     assert [item.insert_text for item in back.items] == [asked_directly(server.url, TEXT)]
 
