@@ -69,6 +69,12 @@ def replay(
             "--check-equal", help="Instead: every cache and idle trick on and off must give the same text."
         ),
     ] = False,
+    mechanisms: Annotated[
+        bool,
+        typer.Option(
+            "--mechanisms", help="Instead: servers with each mechanism alone, all, and all but one."
+        ),
+    ] = False,
     results: Annotated[Path, typer.Option(help="Folder for the raw JSON and the pictures.")] = Path(
         "bench/results"
     ),
@@ -81,7 +87,7 @@ def replay(
     with one_sentence():
         # Start-up time: both.
         from halfline.cli.replay_arguments import Opponent, ReplayArguments, find_stretches
-        from halfline.cli.replaying import check_equality, replay_and_report
+        from halfline.cli.replaying import check_equality, compare_mechanisms, replay_and_report
 
         arguments = ReplayArguments(
             stretches=find_stretches(
@@ -105,5 +111,7 @@ def replay(
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         if check_equal:
             check_equality(arguments)
+        elif mechanisms:
+            compare_mechanisms(arguments)
         else:
             replay_and_report(arguments)

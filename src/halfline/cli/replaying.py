@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from halfline.bench.machine import describe
 from halfline.bench.peers.llama_cpp import requantized, version
+from halfline.bench.replay import mechanisms
 from halfline.bench.replay.dialects import WINDOW_LINES, Dialect, LlamaCompletion, OpenAI
 from halfline.bench.replay.equality import differences
 from halfline.bench.replay.plots import draw
@@ -59,6 +60,29 @@ def check_equality(arguments: ReplayArguments) -> None:
         raise typer.Exit(1)
 
 
+def compare_mechanisms(arguments: ReplayArguments) -> None:
+    """Print what each mechanism saves, alone and beside the others. Raises as `replay_and_report` does."""
+    if arguments.url is not None or arguments.opponent is not None:
+        raise BadSettings(
+            "--mechanisms plays servers of its own against each other, without --url and --against"
+        )
+    model, encode = _model(arguments)
+    with ExitStack() as stack:
+        sides = [
+            stack.enter_context(_our_side(arguments, model, name, settings))
+            for name, settings in mechanisms.servers().items()
+        ]
+        replayed = _play(arguments, sides, encode)
+    _console().print(mechanisms.table(replayed))
+    found = mechanisms.record(replayed)
+    stem = _stem(arguments, replayed, "mechanisms")
+    stem.with_suffix(".json").write_text(
+        json.dumps({"machine": describe(), **found}, indent=1) + "\n", "utf-8"
+    )
+    _draw(lambda: mechanisms.draw(replayed, stem.with_suffix(".png")))
+    print(json.dumps(found))
+
+
 PLAIN = {
     "engine.speculation": "off",
     "pipeline.suggestions": "off",
@@ -69,19 +93,32 @@ PLAIN = {
 
 
 def _report(arguments: ReplayArguments, replayed: Replayed, name: str) -> None:
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+    console = _console()
     for table in tables(replayed):
         console.print(table)
-    arguments.results.mkdir(parents=True, exist_ok=True)
     machine = describe()
     if arguments.opponent is not None:
         machine["llama.cpp"] = version(arguments.opponent.programs)
-    pace = "squeezed" if replayed.pace.pause_s is None else f"{replayed.pace.pause_s * 1e3:.0f}ms"
-    stem = _unused(arguments.results / f"{name}-{pace}-{replayed.num_typists}-{str(machine['date'])[:10]}")
+    stem = _stem(arguments, replayed, name)
     text = json.dumps(full_record(replayed, machine), separators=(",", ":"))
     stem.with_suffix(".json").write_text(text.replace("],[", "],\n[") + "\n", encoding="utf-8")
+    _draw(lambda: draw(replayed, stem.with_suffix(".png")))
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+
+
+def _stem(arguments: ReplayArguments, replayed: Replayed, name: str) -> Path:
+    """Of the files with results, in their folder."""
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    pace = "squeezed" if replayed.pace.pause_s is None else f"{replayed.pace.pause_s * 1e3:.0f}ms"
+    return _unused(arguments.results / f"{name}-{pace}-{replayed.num_typists}-{str(describe()['date'])[:10]}")
+
+
+def _draw(picture: Callable[[], None]) -> None:
     try:
-        draw(replayed, stem.with_suffix(".png"))
+        picture()
     except ImportError:
         Console(stderr=True).print(
             "no pictures were drawn: they need matplotlib, `.venv/bin/pip install -e '.[plots]'`",
