@@ -28,6 +28,10 @@ class PipelineOptions:
     part_tokens: int = 512
     """Most tokens of other files before the document, for models that were trained to read them so."""
 
+    healing: Literal["on", "off"] = "on"
+    """Whether the word before an editor's cursor is left to the model, which says it first in tokens of its own choice;
+    `off` ends the prompt at the cursor, within the word."""
+
     postprocess: bool = True
     """Whether an editor's answer is trimmed to what fits at the cursor, where the request does not say."""
 

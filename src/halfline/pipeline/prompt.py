@@ -194,7 +194,7 @@ class PromptBuilder:
         front = self._others.before(document, self._max_part_tokens)
         head_ids = (*bos_ids, *front.token_ids)
         room = self._limit - max_new_tokens - _FRAME_TOKENS - len(front.token_ids)
-        heals = not request.echo and room >= 4 * MAX_FORCED_BYTES
+        heals = self._options.healing == "on" and not request.echo and room >= 4 * MAX_FORCED_BYTES
         if heals:
             room -= MAX_FORCED_BYTES
         built = self._documents.build(

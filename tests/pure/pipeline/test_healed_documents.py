@@ -156,3 +156,10 @@ def test_draws_agree_with_what_stands_before_the_cursor() -> None:
     first = asyncio.run(answers(requests, "auto"))
     assert first == asyncio.run(answers(requests, "auto"))
     assert len({text for text, *_ in first}) > len(requests) // 2
+
+
+def test_healing_can_be_left_out() -> None:
+    unhealed = PromptBuilder(TOKENIZER, PipelineOptions(healing="off"), TOKENIZER.vocab_size, 512)
+    prompt = asyncio.run(unhealed.build(request(TEXT.index("lf.x"))))
+    assert prompt.forced_text == ""
+    assert TOKENIZER.decode(prompt.token_ids).endswith("+ se")
