@@ -28,7 +28,6 @@ from halfline.text.tokenizer import Tokenizer
 
 _REPLAYED, _SLOTS, _ANSWER_TOKENS = 400, 16, 64
 _CROWD = 256
-_REAL_CROWD = 32
 _REUSE_LENGTHS = (128, 512, 1536)
 _TIER_BLOCKS = 64
 _PLACES = (512, 2048, 4096)
@@ -84,7 +83,9 @@ def run_kv(model: Path, trace: Path, num_threads: int, rounds: int) -> KvResult:
     tiers = measure_tiers(executor, _TIER_BLOCKS)
     with _engine(executor) as engine:
         reuse = measure_reuse(engine, vocab, _REUSE_LENGTHS, rounds)
-        real = measure_crowd(engine, vocab, _REAL_CROWD, shared_tokens=96, own_tokens=32, new_tokens=16)
+    # Long steps: all are admitted before the first ends, so that each holds its block beside the shared ones.
+    with _engine(executor, step_ms=1e6) as engine:
+        real = measure_crowd(engine, vocab, _CROWD, shared_tokens=96, own_tokens=4, new_tokens=12)
     with _engine(stub) as engine:
         many = measure_crowd(
             engine, stub.spec.vocab_size, _CROWD, shared_tokens=96, own_tokens=32, new_tokens=32
@@ -297,8 +298,8 @@ def _gain(reuse: Reuse) -> float:
 
 
 @contextmanager
-def _engine(executor: Executor) -> Iterator[EngineHandle]:
-    engine = EngineHandle(executor, EngineOptions(speculation="off"))
+def _engine(executor: Executor, step_ms: float = 30.0) -> Iterator[EngineHandle]:
+    engine = EngineHandle(executor, EngineOptions(speculation="off", step_ms=step_ms))
     engine.start()
     try:
         yield engine
