@@ -1,6 +1,7 @@
 """Keys of a real server: two that share nothing but the machine, and two that were told to share."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+
+from halfline.api.keys.key import new_key
+from halfline.api.keys.key_file import FILE_NAME, add_key
 
 # Longer than a block of KV, and found nowhere else.
 SECRET = "zanzibar_marmalade_7391"
@@ -33,9 +37,13 @@ def created(data_dir: Path) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="module")
-def keys(created: Callable[..., str]) -> dict[str, str]:
-    """Ann and Ada share, Bob does not."""
+def keys(created: Callable[..., str], data_dir: Path) -> dict[str, str]:
+    """Ann and Ada share, Bob does not, nor do those who ask on one route only."""
+    strangers = {route: new_key(time.time()) for route in ROUTES}
+    for stranger, _ in strangers.values():
+        add_key(data_dir / FILE_NAME, stranger)
     return {
+        **{route: sent for route, (_, sent) in strangers.items()},
         "ann": created("--tenant", "team"),
         "ada": created("--tenant", "team"),
         "bob": created(),
@@ -75,6 +83,65 @@ def test_of_two_keys_with_equal_prompts_the_second_computes_every_token_unless_t
     assert mate["num_reused_tokens"] > 0
 
 
+DOCUMENT = {"prompt": "", "suffix": "\n\nprint(f(1))\n", "max_tokens": 2}
+DIALECTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a prompt": ("/v1/completions", {"max_tokens": 2}, "prompt"),
+    "a document": ("/v1/completions", DOCUMENT, "prompt"),
+    "Mistral": ("/v1/fim/completions", DOCUMENT, "prompt"),
+    "Copilot": ("/v1/engines/copilot-codex/completions", {**DOCUMENT, "stream": False}, "prompt"),
+    "infill": ("/infill", {"input_suffix": "\n", "prompt": "", "n_predict": 2}, "input_prefix"),
+    "llama-server": ("/completion", {"n_predict": 2}, "prompt"),
+    "Ollama": ("/api/generate", {"model": "x", "stream": False, "options": {"num_predict": 2}}, "prompt"),
+}
+
+
+ROUTES = (*DIALECTS, "chat", "Ollama's chat", "Tabby", "a task")
+
+
+def _of_route(route: str, text: str) -> tuple[str, dict[str, Any]]:
+    """The path, and a body that has the text in it."""
+    messages = [{"role": "user", "content": text}]
+    match route:
+        case "chat":
+            return "/v1/chat/completions", {"messages": messages, "max_tokens": 2}
+        case "Ollama's chat":
+            options = {"num_predict": 2}
+            return "/api/chat", {"model": "x", "messages": messages, "stream": False, "options": options}
+        case "Tabby":
+            return "/v1/completions", {"language": "python", "segments": {"prefix": text, "suffix": "\n"}}
+        case "a task":
+            return "/v1/tasks/explain", {"placeholders": {"code": text}, "max_tokens": 2}
+        case _:
+            path, body, field = DIALECTS[route]
+            return path, {**body, field: text}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_on_every_route_what_one_key_asked_makes_nothing_faster_for_another(
+    closed: Any, keys: dict[str, str], route: str
+) -> None:
+    path, body = _of_route(route, PROMPT)
+
+    def ask(whose: str) -> tuple[str, int]:
+        """The tier that answered, and how many tokens of the prompt were known, as the log says it."""
+        num_told = len(_told(closed))
+        with client(closed, keys[whose]) as asking:
+            reply = asking.post(path, json=body).raise_for_status()
+        while len(told := _told(closed)) == num_told:
+            time.sleep(0.01)
+        return reply.headers["X-Cache"], told[-1]
+
+    ask("ann")
+    assert ask(route) == ("miss", 0)
+    tier, num_reused = ask("ada")
+    assert tier != "miss" or num_reused > 100, "those who share a tenant find it"
+
+
+def _told(server: Any) -> list[int]:
+    """Tokens of its prompt that each finished completion reused."""
+    return [int(found[1]) for line in server.log if (found := re.search(r"reused_tokens=(\d+)", line))]
+
+
 def test_a_key_finds_its_own_again(closed: Any, keys: dict[str, str]) -> None:
     receipt(closed, keys["bob"])
     assert receipt(closed, keys["bob"])["tier"] == "exact"
@@ -91,6 +158,15 @@ def test_no_page_shows_what_another_key_sent(closed: Any, keys: dict[str, str]) 
         assert SECRET not in page.text and "zanzibar" not in page.text
         assert mine["request_id"] not in page.text
         assert not any(key in page.text or key.split("_")[2] in page.text for key in keys.values())
+
+
+def test_an_answer_s_address_is_worth_nothing_to_another_key(closed: Any, keys: dict[str, str]) -> None:
+    with client(closed, keys["ann"]) as ann, client(closed, keys["bob"]) as bob:
+        reply = ann.post("/v1/completions", json={"prompt": PROMPT, "max_tokens": 4}).raise_for_status()
+        kept = ann.get(reply.headers["Content-Location"]).raise_for_status()
+        for tag in (kept.headers["ETag"], "*"):
+            asked = bob.get(reply.headers["Content-Location"], headers={"If-None-Match": tag})
+            assert asked.status_code == 404 and kept.headers["ETag"] not in asked.text
 
 
 def test_a_key_made_or_revoked_while_the_server_runs_is_known_within_a_second_or_two(
