@@ -98,10 +98,13 @@ class Trace:
 
 
 def _tier(begun: Tier, outcomes: Sequence[Outcome]) -> Tier:
-    """Where the answer came from, now that it has ended: the model may have agreed with a proposal."""
+    """Where the answer came from, now that it has ended: from a proposal where the model agreed with half of it."""
     if begun == "miss":
         for proposed in _PROPOSED:
-            if any(outcome.stats.accepted.get(proposed) for outcome in outcomes):
+            if any(
+                2 * outcome.stats.accepted.get(proposed, 0) >= outcome.stats.num_generated > 0
+                for outcome in outcomes
+            ):
                 return proposed
     return begun
 

@@ -156,6 +156,30 @@ def test_a_right_guess_is_answered_in_few_steps_and_named() -> None:
     serve(streams, [tier])
 
 
+def test_a_tier_is_named_from_half_of_the_answer_on() -> None:
+    asked = request("def f", max_tokens=8)
+    plain = plainly([asked])
+    tier = Told()
+
+    async def learns(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        assert await answers(pipeline, [asked]) == plain
+
+    serve(learns, [tier])
+    (right,) = tier.learned.values()
+
+    async def named(pipeline: CompletionPipeline, executor: Babbler) -> None:
+        await pipeline.complete(request("other"))  # from which it knows what a step takes
+        answer = await pipeline.complete(asked)
+        assert [answer.choices] == plain
+        seen.append((answer.receipt.tier, answer.receipt.accepted_tokens["syntax"]))
+
+    seen: list[tuple[str, int]] = []
+    for num_right in (1, 5):
+        tier.guesses = {"def f": right[:num_right] + "zzz"}
+        serve(named, [tier])
+    assert [name for name, _ in seen] == ["miss", "syntax"] and seen[0][1] == 1 and seen[1][1] >= 4
+
+
 def test_a_right_guess_behind_a_long_prompt_is_read_in_the_step_that_reads_the_prompt() -> None:
     asked = request(Document("x = 1\n" * 20 + "def f", "\n", "a.py"), postprocess=False)
     plain = plainly([asked])
