@@ -68,7 +68,7 @@ def serve(
             engine, TOKENIZER, executor.spec, options, exact=exact, guessing=guessing
         )
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(600):
                 await main(pipeline, executor)
         finally:
             await asyncio.to_thread(engine.close, 0.0)
@@ -298,7 +298,7 @@ def check_all_tiers(count: int, seed: int) -> Counter[str]:
     """Every answer is that of no tier. How often each tier proposed one."""
     requests = replayed(count, seed)
     store = Store(MemoryTier(1 << 24, 1e12))
-    tiers = [SyntaxTier(store), SemanticTier(Letters(), 0.8)]
+    tiers: list[GuessingTier] = [SyntaxTier(store), SemanticTier(Letters(), 0.8)]
     plain = plainly(requests)
     num_proposed: Counter[str] = Counter()
 
