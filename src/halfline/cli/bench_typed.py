@@ -14,7 +14,7 @@ def bench_typed(
     settings: SettingsFile = None,
     count: Annotated[int, typer.Option(min=10, help="Keystrokes typed through.")] = 1000,
 ) -> None:
-    """Processor time of the server for keystrokes whose answer is known, from the body to the reply.
+    """Processor time of the server for keystrokes whose answer is known, from the first byte read to the last written.
 
     Prints a table and ends with one line of JSON.
     """
