@@ -92,6 +92,12 @@ class _Kept(asyncio.Transport):
     def get_extra_info(self, name: str, default: object = None) -> object:
         return {"socket": self.socket, "peername": _PEER, "sockname": _PEER}.get(name, default)
 
+    def pause_reading(self) -> None:
+        """A request is given as a whole."""
+
+    def resume_reading(self) -> None:
+        """As above."""
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """All there is room for is kept."""
 
