@@ -17,7 +17,7 @@ def test_one_run_prints_tables_keeps_the_raw_numbers_and_ends_with_json(
 
     summary = json.loads(result.stdout.splitlines()[-1])
     assert summary["reuse_gain"]["1536"] > 5, "three of 1536 tokens were computed"
-    assert summary["crowd_finished"] == {"real model": 32, "accounts alone": 256}
+    assert summary["crowd_finished"] == {"real model": 256, "accounts alone": 256}
     assert "slabs of" in result.stdout
     assert list(summary["int8_to_f16_decode"]) == ["512", "2048", "4096"]
     assert summary["step_ms_while_somebody_waits"]["p50"] > 0
@@ -25,4 +25,5 @@ def test_one_run_prints_tables_keeps_the_raw_numbers_and_ends_with_json(
     (path,) = tmp_path.glob("kv-*.json")
     kept = json.loads(path.read_text())
     assert len(kept["hit_path"]["first"]) == 100
-    assert all(crowd["peak_held_blocks"] <= crowd["num_blocks"] for crowd in kept["crowds"].values())
+    for crowd in kept["crowds"].values():
+        assert 200 < crowd["peak_held_blocks"] <= crowd["num_blocks"], "all but at once"
