@@ -196,7 +196,8 @@ class Scheduler:
         if queued != sorted(self._by_id):
             raise InvariantBroken(f"sequences {sorted(self._by_id)} are known, {queued} are queued")
         for sequence in self._running:
-            if not sequence.num_computed <= sequence.table.num_places:
+            # One that took over full blocks and got no rows yet has no room for more.
+            if self._kv_format.num_blocks_at(sequence.num_computed) > len(sequence.table.block_ids):
                 raise InvariantBroken(f"sequence {sequence.id} computed past its blocks")
 
     def _plan_decodes(

@@ -44,6 +44,11 @@ class KvFormat:
         """The most tokens for which `num_blocks` are enough."""
         return max(0, num_blocks - self.num_open_blocks + 1) * BLOCK_TOKENS
 
+    def num_blocks_at(self, num_tokens: int) -> int:
+        """Blocks that so many tokens lie in now; with a last one that is open all it takes until it is full."""
+        num_full, num_open = divmod(num_tokens, BLOCK_TOKENS)
+        return num_full + (self.num_open_blocks if num_open else 0)
+
     def num_revocable(self, first_place: int) -> int | None:
         """How many tokens from that place on may be written though they may turn out wrong; None for any number."""
         return None if self.shares_open_blocks else BLOCK_TOKENS - 1 - first_place % BLOCK_TOKENS

@@ -20,6 +20,7 @@ from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import Batch, Outputs
+from halfline.model.kv_format import INT8
 from halfline.model.reference import with_logits
 from halfline.request import SamplingParams
 from halfline.sampling.reader import Reader
@@ -463,6 +464,25 @@ def test_cancelling_frees_the_blocks_at_once_wherever_the_sequence_is(
     assert engine.pool.num_held == 0
     engine.cancel(0)
     engine.run()
+
+
+def test_the_books_are_right_when_one_that_took_over_full_int8_blocks_has_had_no_rows_yet() -> None:
+    pool = BlockPool(8)
+    scheduler = Scheduler(pool, PrefixIndex(), EngineOptions(step_tokens=32, max_num_seqs=8), kv_format=INT8)
+    runner = Runner(HashExecutor(8, kv_format=INT8))
+    scheduler.add(0, work(prompt_of(17, seed=5), 1), 0.0)
+    plan = scheduler.plan(0.0)
+    results = runner.run(plan)
+    assert results is not None
+    scheduler.commit(plan, results, 0.0)
+    scheduler.add(1, work(prompt_of(17, seed=5), 1), 0.0)
+    (waiting,) = scheduler._waiting
+    scheduler._admit(waiting, scheduler._match(waiting))
+    assert (waiting.num_computed, waiting.table.block_ids) == (16, [0])
+    scheduler.check()
+    waiting.num_computed = 17
+    with pytest.raises(InvariantBroken, match="past its blocks"):
+        scheduler.check()
 
 
 def test_blocks_do_not_go_back_while_a_step_writes_to_them() -> None:

@@ -18,6 +18,7 @@ def test_blocks_for_a_length_are_enough_for_it_and_not_for_one_block_more(kv_for
 def test_an_open_block_of_int8_takes_two() -> None:
     assert [F16.num_blocks(length) for length in (1, 16, 17)] == [1, 1, 2]
     assert [INT8.num_blocks(length) for length in (1, 16, 17)] == [2, 2, 3]
+    assert [INT8.num_blocks_at(length) for length in (0, 1, 16, 17)] == [0, 2, 1, 3]
 
 
 def test_what_may_turn_out_wrong_never_fills_a_block_of_int8() -> None:
