@@ -64,7 +64,9 @@ class _Asking:
 
     async def at(self, uri: str, position: types.Position) -> Answer | None:
         """The answer at a place of an open document; None: there is nothing to show."""
-        document = self._server.workspace.get_text_document(uri)
+        document = self._server.workspace.text_documents.get(uri)
+        if document is None:  # closed while the question was on its way
+            return None
         question = self._remote.complete(document.source, offset_of(document, position), _path(uri))
         answer = await self.tolerantly(question)
         return answer if answer is not None and answer.text.strip() else None

@@ -39,13 +39,19 @@ class RemoteServer:
     async def complete(self, text: str, offset: int, path: str) -> Answer:
         """What belongs at the character `offset` of the file. Raises HalflineError in a sentence for people."""
         body = {
-            "prompt": text[_line_start(text, offset - _BEFORE_CHARACTERS) : offset],
-            "suffix": text[offset : offset + _BEHIND_CHARACTERS],
+            "prompt": _sendable(text[_line_start(text, offset - _BEFORE_CHARACTERS) : offset]),
+            "suffix": _sendable(text[offset : offset + _BEHIND_CHARACTERS]),
             "metadata": {"path": path},
             "user": self._user,
         }
-        reply = (await self._post("/v1/completions", body)).json()
-        return Answer(reply["id"], "" if reply.get("superseded") else reply["choices"][0]["text"])
+        reply = await self._post("/v1/completions", body)
+        try:
+            said = reply.json()
+            return Answer(said["id"], "" if said.get("superseded") else said["choices"][0]["text"])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise HalflineError(
+                f"{self._client.base_url} answers what is no completion: {reply.text[:200]!r}"
+            ) from error
 
     async def accepted(self, completion_id: str) -> None:
         """Tell that the user took it. Raises HalflineError."""
@@ -63,6 +69,11 @@ class RemoteServer:
         if reply.status_code != 200:
             raise HalflineError(f"{self._client.base_url} says {reply.status_code}: {reply.text[:200]}")
         return reply
+
+
+def _sendable(text: str) -> str:
+    """An editor that sends its changes by UTF-16 units may send half of a character before the other half."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _line_start(text: str, offset: int) -> int:

@@ -11,6 +11,9 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
+from halfline.errors import HalflineError
+from halfline.lsp.remote import RemoteServer
+
 pytestmark = pytest.mark.anyio
 
 URI = "file:///project/shapes.py"
@@ -95,6 +98,18 @@ async def test_what_is_typed_is_followed_in_the_editor_s_own_units(server) -> No
     assert [item.insert_text for item in back.items] == [asked_directly(server.url, TEXT)]
 
 
+async def test_half_a_character_and_a_document_that_is_not_open_are_no_errors(server) -> None:
+    async with editor(server.url) as client:
+        edit(client, 2, 8, 4, 11, "name = '\ud83e' + ")
+        found = await client.text_document_inline_completion_async(ghost_text(8, 4 + len("name = '*' + ")))
+        client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(URI)))
+        closed = await client.text_document_inline_completion_async(ghost_text(8, 4))
+        assert client.messages == []
+    prompt = TEXT[: -len("return ")] + "name = '\ufffd' + "
+    assert [item.insert_text for item in found.items] == [asked_directly(server.url, prompt)]
+    assert not closed.items
+
+
 async def test_the_usual_list_has_the_same_text_as_an_edit_at_the_cursor(server) -> None:
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(8, 11))
     async with editor(server.url) as client:
@@ -141,6 +156,23 @@ async def test_a_cancelled_question_closes_its_connection_which_ends_the_work_th
         with pytest.raises(JsonRpcException, match=r"(?i)cancel"):
             await answer
         await closed.wait()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"id": "x", "choices": []}', b"null"])
+async def test_what_is_no_completion_is_an_error_for_people(body: bytes) -> None:
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(answers, "127.0.0.1", 0)
+    async with listener:
+        remote = RemoteServer(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", None, "ada")
+        with pytest.raises(HalflineError, match="answers what is no completion"):
+            await remote.complete("x = ", 4, "a.py")
+        await remote.close()
 
 
 async def test_an_editor_without_a_server_goes_on_and_is_told_once() -> None:
