@@ -24,6 +24,9 @@ constexpr int kRefinedPlaces = 16;
 // Most memory for the parts of attention: 16 MiB. Rows beyond it are computed by tiles.
 constexpr std::int64_t kMaxPartFloats = 4 << 20;
 
+// Most weights that a worker takes at once: some 10 microseconds of reading, as the others may have to wait that long.
+constexpr std::size_t kMostPortionBytes = 128 << 10;
+
 int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
 }  // namespace
@@ -346,7 +349,8 @@ void Engine::linears(const LinearJob* jobs, int num_jobs, int worker) {
     }
     return panels;
   };
-  const int grain = std::max(2, panels / (8 * team_.size()) / 2 * 2);
+  const auto most = static_cast<int>(kMostPortionBytes / jobs[0].weights->panel_bytes);
+  const int grain = std::max(2, std::min(panels / (8 * team_.size()), most) / 2 * 2);
   auto* scratch = buffers_->linear_scratch[static_cast<std::size_t>(worker)].as<std::uint8_t>();
   team_.share_stretches(worker, grain, panel_at, [&](int begin, int end) {
     for (const LinearJob* job = jobs; begin < end; ++job) {

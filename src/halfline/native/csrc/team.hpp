@@ -84,6 +84,7 @@ class Team {
   }
 
   const int size_;
+  std::vector<int> cpus_;   // one of each worker, or none: then they run wherever there is room
   alignas(64) std::atomic<std::uint32_t> phase_{0};
   alignas(64) std::atomic<int> arrived_{0};
   std::unique_ptr<Counter[]> counters_;   // [2][workers]
