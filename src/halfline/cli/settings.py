@@ -33,3 +33,12 @@ def doc() -> None:
     from halfline.cli.settings_doc import settings_page
 
     print(settings_page(), end="")
+
+
+@settings_app.command()
+def article() -> None:
+    """A settings file with the articles' own parameters."""
+    # Start-up time: `halfline --help` needs no settings.
+    from halfline.quality.configuration import ARTICLE
+
+    print(ARTICLE.read_text(encoding="utf-8"), end="")

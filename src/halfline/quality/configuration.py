@@ -2,6 +2,7 @@
 
 kv_format=int8,pipeline.prefix_tokens=512        on the command line
 int8.toml                                        a file of the form of settings.toml
+article                                          what the articles set (article.toml)
 """
 
 import tomllib
@@ -10,12 +11,16 @@ from pathlib import Path
 
 from halfline.errors import BadSettings
 
+ARTICLE = Path(__file__).parent / "article.toml"
+
 
 def read_configuration(words: str) -> dict[str, object]:
     """Settings by dotted name; what they mean, and whether there are such, is for `settings.py` to say.
 
     Raises BadSettings.
     """
+    if words == ARTICLE.stem:
+        return _file(ARTICLE)
     if words.endswith(".toml"):
         return _file(Path(words))
     named: dict[str, str] = {}

@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from halfline.cli.main import app
 from halfline.errors import BadSettings
 from halfline.quality.configuration import read_configuration
+from halfline.quality.gate_file import read_gate_file
+from halfline.settings import load_settings
 
 
 def test_words_and_a_file_name_the_same_settings(tmp_path: Path) -> None:
@@ -21,6 +25,17 @@ def test_words_and_a_file_name_the_same_settings(tmp_path: Path) -> None:
         "kv_format": "f16",
     }
     assert read_configuration("") == {}
+
+
+def test_the_articles_parameters_go_by_their_name_and_are_a_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "article.toml"
+    file.write_text(CliRunner().invoke(app, ["settings", "article"]).stdout)
+    chosen = read_configuration("article")
+    assert read_configuration(str(file)) == chosen
+    for known in (load_settings(chosen), load_settings({}, file)):
+        assert known.kv_format == "int8"
+        assert known.context.compression == ("entropy_article", "duplicates", "prune_words_article")
+    assert read_configuration(read_gate_file().arm("article").candidate) == chosen
 
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
