@@ -21,6 +21,9 @@ constexpr int kSlabRows = 512;
 // on its place alone, so it is the same in every batch.
 constexpr int kRefinedPlaces = 16;
 
+// Blocks of columns between the two matrices of a feed-forward that are computed together, where rows are few.
+constexpr int kInnerBlocks = 4;
+
 // Most memory for the parts of attention: 16 MiB. Rows beyond it are computed by tiles.
 constexpr std::int64_t kMaxPartFloats = 4 << 20;
 
@@ -72,6 +75,8 @@ struct Engine::Buffers {
   Memory normed, keys, values, attended, gate, up;   // slabs
   Memory quants;                                     // QuantRows of one slab
   std::vector<Memory> lone_row, lone_quants;         // one each per worker, for slabs of one row
+  Memory inner_quants;                               // QuantRows of one slab, what the down projection reads
+  std::vector<Memory> inner;                         // per worker: a few blocks of columns of gate and up
   std::vector<Memory> linear_scratch, attention_scratch;   // one each per worker
   std::vector<std::int32_t> places;                  // of each row
   std::vector<std::int32_t> refined;                 // of all slabs
@@ -101,10 +106,12 @@ Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int 
   b.up = slab(b.stride_ffn);
   const int widest = std::max({b.stride_x, b.stride_q, b.stride_ffn});
   b.quants = Memory(quant_rows_bytes(2 * kSlabRows, widest));
+  b.inner_quants = Memory(quant_rows_bytes(2 * kSlabRows, b.stride_ffn));
   for (int row = 0; row < kSlabRows; ++row) b.every.push_back(row);
   const int group = shape_.num_heads / shape_.num_kv_heads;
   for (int worker = 0; worker < num_threads; ++worker) {
     b.lone_row.emplace_back(sizeof(float) * static_cast<std::size_t>(widest));
+    b.inner.emplace_back(sizeof(float) * 2 * kSlabRows * kBlockValues);
     b.lone_quants.emplace_back(quant_rows_bytes(2, widest));
     b.linear_scratch.emplace_back(static_cast<std::size_t>(linear_scratch_bytes(widest)));
     b.attention_scratch.emplace_back(sizeof(float) *
@@ -373,10 +380,22 @@ Engine::Prepared Engine::prepared(const Slab& slab, const Memory& rows, int stri
   return {rows.as<float>(), stride, quant_rows(b.quants, slab.terms(), stride)};
 }
 
+// Each worker has a stretch of the rows, and takes whole tiles of it. Rows of one tile, or of one block of KV, share
+// cache lines: taken in turn by two workers they cost as much as on one alone.
 template <class F>
-void Engine::prepare(const Slab& slab, F&& row) {
+void Engine::share_rows(int count, int worker, F&& row) {
+  const int tiles = round_up(kSlots, kernels_.tile_rows), size = team_.size();
+  const int together = count < tiles * size ? 1 : tiles;
+  const auto start = [&](int share) { return share == size ? count : count * share / size / together * together; };
+  team_.share_stretches(worker, together, start, [&](int begin, int end) {
+    for (int number = begin; number < end; ++number) row(number);
+  });
+}
+
+template <class F>
+void Engine::prepare(const Slab& slab, int worker, F&& row) {
   if (slab.count == 1) return row(0);
-  team_.share(slab.count, 1, [&](int number, int) { row(number); });
+  share_rows(slab.count, worker, row);
 }
 
 // Both terms of one row of a slab.
@@ -393,7 +412,7 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
   const int hidden = shape_.hidden_size, first = slab.first, count = slab.count;
   const Prepared normed = prepared(slab, b.normed, b.stride_x, worker);
   const bool quantised = layer.q.quantised() || layer.k.quantised() || layer.v.quantised();
-  prepare(slab, [&](int row) {
+  prepare(slab, worker, [&](int row) {
     kernels_.norm(b.x.as<float>() + std::int64_t{first + row} * b.stride_x, layer.attn_norm, hidden, normed.row(row));
     if (quantised) quantise(slab, normed.row(row), hidden, row, normed.quant);
   });
@@ -407,14 +426,9 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
       job(layer.v, layer.v_bias, b.values.as<float>(), b.stride_kv),
   };
   linears(jobs, 3, worker);
-  // A unit is one row and KV head with the query heads that share it.
-  const int kv_heads = shape_.num_kv_heads, group = shape_.num_heads / kv_heads, dim = shape_.head_dim;
+  const int kv_heads = shape_.num_kv_heads, dim = shape_.head_dim;
   const auto pairs = static_cast<int>(shape_.inverse_frequencies.size());
-  team_.share(count * kv_heads, 1, [&](int unit, int) {
-    const int row = unit / kv_heads, head = unit % kv_heads;
-    float* q = b.q.as<float>() + std::int64_t{first + row} * b.stride_q + head * group * dim;
-    float* key = b.keys.as<float>() + std::int64_t{row} * b.stride_kv + head * dim;
-    const float* value = b.values.as<float>() + std::int64_t{row} * b.stride_kv + head * dim;
+  share_rows(count, worker, [&](int row) {
     const std::int32_t place = b.places[static_cast<std::size_t>(first + row)];
     const HalfBlock& block = kv_writes_.block_of(first + row);
     const float* cosines = cosines_.data() + static_cast<std::size_t>(place) * static_cast<std::size_t>(pairs);
@@ -423,9 +437,14 @@ void Engine::project_qkv(const Layer& layer, int index, const Slab& slab, int wo
       if (norm) kernels_.norm(vector, {norm, nullptr, shape_.norm_eps, false}, dim, vector);
       kernels_.rotate(vector, cosines, sines, pairs, dim, scale);
     };
-    for (int h = 0; h < group; ++h) turn(q + h * dim, layer.q_norm, shape_.attention_scale);
-    turn(key, layer.k_norm, 1.0f);
-    kernels_.store_kv(key, value, dim, block.keys(index, head), block.values(index, head), place % kSlots);
+    float* q = b.q.as<float>() + std::int64_t{first + row} * b.stride_q;
+    for (int head = 0; head < shape_.num_heads; ++head) turn(q + head * dim, layer.q_norm, shape_.attention_scale);
+    for (int head = 0; head < kv_heads; ++head) {
+      float* key = b.keys.as<float>() + std::int64_t{row} * b.stride_kv + head * dim;
+      const float* value = b.values.as<float>() + std::int64_t{row} * b.stride_kv + head * dim;
+      turn(key, layer.k_norm, 1.0f);
+      kernels_.store_kv(key, value, dim, block.keys(index, head), block.values(index, head), place % kSlots);
+    }
   });
 }
 
@@ -479,7 +498,7 @@ void Engine::attend(const Layer& layer, int index, const Slab& slab, int worker)
   team_.share(units, 1, [&](int unit, int) { attend_unit(layer, index, slab, unit, worker); });
 
   const Prepared attended = prepared(slab, b.attended, b.stride_q, worker);
-  prepare(slab, [&](int row) {
+  prepare(slab, worker, [&](int row) {
     float* merged = attended.row(row);
     const AttentionPlan::Records& records = plan.records(first + row);
     if (records.num_chunks > 0) {
@@ -504,7 +523,7 @@ void Engine::feed_forward(const Layer& layer, const Slab& slab, int worker) {
   float* x = b.x.as<float>() + std::int64_t{slab.first} * b.stride_x;
   const Prepared normed = prepared(slab, b.normed, b.stride_x, worker);
   const bool quantised = layer.up.quantised() || (shape_.gated && layer.gate.quantised());
-  prepare(slab, [&](int row) {
+  prepare(slab, worker, [&](int row) {
     kernels_.norm(x + std::int64_t{row} * b.stride_x, layer.ffn_norm, hidden, normed.row(row));
     if (quantised) quantise(slab, normed.row(row), hidden, row, normed.quant);
   });
@@ -515,10 +534,18 @@ void Engine::feed_forward(const Layer& layer, const Slab& slab, int worker) {
   };
   const LinearJob jobs[] = {job(layer.up, layer.up_bias, b.up.as<float>()),
                             job(layer.gate, layer.gate_bias, b.gate.as<float>())};
+  if (count > 1 && layer.down.quantised()) {
+    inner_blocks(slab, jobs, worker);
+    const QuantRows quant = quant_rows(b.inner_quants, slab.terms(), ffn);
+    const LinearJob down{&layer.down,  layer.down_bias, count, nullptr,               0, quant,
+                         x,            b.stride_x,      true,  shape_.residual_scale,
+                         slab.refined, slab.num_refined};
+    return linears(&down, 1, worker);
+  }
   linears(jobs, shape_.gated ? 2 : 1, worker);
 
   const Prepared inner = prepared(slab, b.up, b.stride_ffn, worker);
-  prepare(slab, [&](int row) {
+  prepare(slab, worker, [&](int row) {
     const float* up = b.up.as<float>() + std::int64_t{row} * b.stride_ffn;
     const float* gate = b.gate.as<float>() + std::int64_t{row} * b.stride_ffn;
     // Whole vectors: the padding of a row is zero and stays so.
@@ -535,6 +562,49 @@ void Engine::feed_forward(const Layer& layer, const Slab& slab, int worker) {
   linears(&down, 1, worker);
 }
 
+// What the quantised down projection reads, a few blocks of columns at a time: the products for all rows of the slab,
+// the activation function and quantising, while all of it lies in the worker's own cache. Whole rows of a prompt do not
+// fit there, and products that are written to farther away take twice as long.
+void Engine::inner_blocks(const Slab& slab, const LinearJob (&jobs)[2], int worker) {
+  Buffers& b = *buffers_;
+  const int blocks = shape_.ffn_size / kBlockValues, tile_rows = kernels_.tile_rows;
+  const int width = std::clamp(kSlabRows / slab.count, 1, kInnerBlocks);
+  const int stride = width * kBlockValues;
+  const auto own = static_cast<std::size_t>(worker);
+  float* up = b.inner[own].as<float>();
+  float* gate = up + std::int64_t{slab.count} * stride;
+  auto* scratch = b.linear_scratch[own].as<std::uint8_t>();
+  const QuantRows quant = quant_rows(b.inner_quants, slab.terms(), shape_.ffn_size);
+  const auto multiply = [&](LinearJob job, float* output, int first_block, int count) {
+    constexpr int panels = kBlockValues / kPanelRows;
+    const PackedMatrix columns = job.weights->from_panel(first_block * panels);
+    job.weights = &columns;
+    if (job.bias) job.bias += first_block * kBlockValues;
+    job.output = output;
+    job.output_stride = stride;
+    kernels_.linear(job, 0, count * panels, scratch);
+  };
+  const auto start = [&](int share) { return blocks * share / team_.size(); };
+  team_.share_stretches(worker, width, start, [&](int begin, int end) {
+    multiply(jobs[0], up, begin, end - begin);
+    if (shape_.gated) {
+      multiply(jobs[1], gate, begin, end - begin);
+      kernels_.gate(gate, up, slab.count * stride, up);
+    } else {
+      kernels_.gelu(up, slab.count * stride, up);
+    }
+    for (int term = 0; term < slab.terms(); ++term) {
+      const bool second = term >= slab.count;
+      const float* values = up + std::int64_t{second ? slab.refined[term - slab.count] : term} * stride;
+      const auto quantise = second ? kernels_.quantise_rest : kernels_.quantise;
+      for (int block = begin; block < end; ++block) {
+        quantise(values + (block - begin) * kBlockValues, kBlockValues, term, slab.terms(),
+                 block_of_tile(quant, tile_rows, term, slab.terms(), block, blocks));
+      }
+    }
+  });
+}
+
 // The last norm and the head, for the rows that were asked for.
 void Engine::finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {
   Buffers& b = *buffers_;
@@ -547,7 +617,7 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, const 
     const int count = std::min(kSlabRows, batch.num_logit_rows - first);
     const Slab slab{first, count, b.every.data(), count, nullptr};
     const Prepared normed = prepared(slab, b.normed, b.stride_x, worker);
-    prepare(slab, [&](int row) {
+    prepare(slab, worker, [&](int row) {
       kernels_.norm(x(batch.logit_rows[first + row]), final_norm_, size, normed.row(row));
       if (head_.quantised()) quantise(slab, normed.row(row), size, row, normed.quant);
     });

@@ -110,7 +110,10 @@ class Engine {
   void quantise(const Slab& slab, const float* x, int n, int row, const QuantRows& quant) const;
   Prepared prepared(const Slab& slab, const Memory& rows, int stride, int worker) const;
   template <class F>
-  void prepare(const Slab& slab, F&& row);
+  void share_rows(int count, int worker, F&& row);
+  template <class F>
+  void prepare(const Slab& slab, int worker, F&& row);
+  void inner_blocks(const Slab& slab, const LinearJob (&jobs)[2], int worker);
   void linears(const LinearJob* jobs, int num_jobs, int worker);
   void finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
 

@@ -26,6 +26,16 @@ struct QuantRows {
   std::int32_t* negated_sums;
 };
 
+// Where block `block` of `blocks` lies for the tile that holds `row`: quantising that row as if the block were all of
+// it writes the block in its place.
+inline QuantRows block_of_tile(const QuantRows& rows, int tile_rows, int row, int num_rows, int block, int blocks) {
+  const int first = row - row % tile_rows;
+  const int height = num_rows - first < tile_rows ? num_rows - first : tile_rows;
+  const std::int64_t before = std::int64_t{first} * (blocks - 1) + std::int64_t{block} * height;
+  return {rows.quants + before * kBlockValues, rows.scales + before, rows.scaled_sums + before,
+          rows.negated_sums + 2 * before};
+}
+
 struct LinearJob {
   const PackedMatrix* weights;
   const float* bias;     // [panels * 16], or null

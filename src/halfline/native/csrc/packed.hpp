@@ -82,6 +82,12 @@ struct PackedMatrix {
   std::size_t panel_bytes;
   const std::uint8_t* data;    // 64-byte aligned, padding rows are zero
 
+  // What is left of it without the first panels.
+  PackedMatrix from_panel(int first) const {
+    return {format, rows - first * kPanelRows, cols, panels - first, panel_bytes,
+            data + static_cast<std::size_t>(first) * panel_bytes};
+  }
+
   bool quantised() const {
     return format != Format::F32 && format != Format::F16 && format != Format::BF16;
   }

@@ -241,13 +241,17 @@ inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, V
   }
 }
 
+// Where the result of a row goes; a second term's to its first one's.
+inline std::int64_t output_row(const LinearJob& job, int row) {
+  return row < job.rows ? row : job.refined[row - job.rows];
+}
+
 // Bias, residual and the cut at the last panel: shared by all linears. A second term finds the first one's result in
 // the output, since rows are written in order.
 inline void write_sums(const LinearJob& job, int panel, int row, Vec sums) {
   const bool second = row >= job.rows;
-  if (second) row = job.refined[row - job.rows];
   if (job.bias && !second) sums = sums + Vec::load(job.bias + panel * kPanelRows);
-  float* output = job.output + row * job.output_stride + std::int64_t{panel} * kPanelRows;
+  float* output = job.output + output_row(job, row) * job.output_stride + std::int64_t{panel} * kPanelRows;
   const int count = job.weights->rows - panel * kPanelRows;
   const bool adds = job.accumulate || second;
   const Vec scale = Vec::set(job.accumulate ? job.residual_scale : 1.0f);
