@@ -95,5 +95,5 @@ def test_every_command_that_needs_models_is_told_where_they_lie_in_the_same_way(
     found = dict(leaves(get_command(app)))
     assert len(found) >= 8
     for path, options in found.items():
-        if path not in {("settings", "doc"), ("quality", "cuts")}:  # they need none
+        if path not in {("settings", "doc"), ("settings", "article"), ("quality", "cuts")}:  # they need none
             assert {"--data-dir", "--settings"} <= options, path
