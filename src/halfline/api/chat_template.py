@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
-from halfline.errors import BadRequest, PromptTooLong
+from halfline.errors import BadRequest
 from halfline.text.marked_text import Disguise, MarkedText
 from halfline.text.tokenizer import Tokenizer
 
@@ -44,9 +44,7 @@ class ChatTemplate:
         disguise = self.marked.disguise(text for message in messages for text in message.values())
         rendered = self.rendered(messages, disguise)
         if max_tokens is not None:
-            fewest = self.tokenizer.fewest_tokens(disguise.off(rendered))
-            if fewest > max_tokens:
-                raise PromptTooLong(fewest, 0, max_tokens, counted=False, field="messages")
+            self.tokenizer.check_may_fit(disguise.off(rendered), max_tokens, "messages")
         return self.encode(rendered, disguise)
 
     def encode(self, rendered: str, disguise: Disguise) -> tuple[int, ...]:

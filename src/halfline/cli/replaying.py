@@ -48,7 +48,7 @@ def check_equality(arguments: ReplayArguments) -> None:
     with ExitStack() as stack:
         sides = [
             stack.enter_context(_our_side(arguments, model, name, settings))
-            for name, settings in (("halfline", {}), ("everything off", PLAIN))
+            for name, settings in (("halfline", {}), ("everything off", mechanisms.PLAIN))
         ]
         replayed = _play(arguments, sides, encode)
     _report(arguments, replayed, "replay-equality")
@@ -81,15 +81,6 @@ def compare_mechanisms(arguments: ReplayArguments) -> None:
     )
     _draw(lambda: mechanisms.draw(replayed, stem.with_suffix(".png")))
     print(json.dumps(found))
-
-
-PLAIN = {
-    "engine.speculation": "off",
-    "pipeline.suggestions": "off",
-    "cache.exact": "off",
-    "warmup.share": "0",
-}
-"""Settings with which nothing is guessed, remembered or done ahead, by dotted name."""
 
 
 def _report(arguments: ReplayArguments, replayed: Replayed, name: str) -> None:

@@ -80,9 +80,7 @@ class Embedder:
     async def _token_ids(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         limit = self._engine.max_sequence_tokens
         if isinstance(prompt, str):
-            fewest = self._tokenizer.fewest_tokens(prompt)
-            if fewest > limit:
-                raise PromptTooLong(fewest, 0, limit, counted=False, field="input")
+            self._tokenizer.check_may_fit(prompt, limit, "input")
             if len(prompt) <= _INLINE_CHARACTERS:
                 token_ids = tuple(self._tokenizer.encode(prompt))
             else:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 
-from halfline.errors import UnencodableText
+from halfline.errors import PromptTooLong, UnencodableText
 from halfline.text.encoder import build_encoder
 from halfline.text.vocab import VocabSpec
 
@@ -69,6 +69,12 @@ class Tokenizer:
     def fewest_tokens(self, text: str) -> int:
         """How many tokens the text has at least; costs nothing, however long it is."""
         return -(-len(text) // self._longest_token)
+
+    def check_may_fit(self, text: str, max_tokens: int, field: str = "prompt") -> None:
+        """Raises PromptTooLong for what is sure to have more tokens, before it is encoded; other texts may, too."""
+        fewest = self.fewest_tokens(text)
+        if fewest > max_tokens:
+            raise PromptTooLong(fewest, 0, max_tokens, counted=False, field=field)
 
     @cached_property
     def _longest_token(self) -> int:

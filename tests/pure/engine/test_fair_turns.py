@@ -51,6 +51,16 @@ def until_admitted(engine: Simulation, victim: Work, matures_s: float, data: st.
     return waits
 
 
+def one_that_waited(priority: Priority, data: st.DataObject, **asker: str) -> tuple[Simulation, int, float]:
+    """A prompt of an asker that has no others, admitted at last; its number, and how long its patience lasts."""
+    engine = Simulation(14, EngineOptions(step_tokens=32, max_num_seqs=3, patience_s=0.2))
+    # Nobody else's begins like it: then it would wait for their blocks instead of computing them again.
+    prompt = prompt_of(data.draw(st.integers(1, 180)), seed=7_000)
+    patience_s = 0.2 * (PRIORITIES.index(priority) + 1)
+    victim = until_admitted(engine, work(prompt, 2, priority=priority, **asker), patience_s, data)
+    return engine, victim, patience_s
+
+
 @pytest.mark.parametrize("priority", PRIORITIES)
 @settings(max_examples=4, deadline=None, phases=[Phase.generate])
 @given(data=st.data())
@@ -58,11 +68,7 @@ def test_once_a_prompt_has_waited_long_enough_none_of_its_user_that_comes_later_
     priority: Priority, data: st.DataObject
 ) -> None:
     """Under whatever traffic: other users and keys, deadlines, short prompts, a full arena."""
-    engine = Simulation(14, EngineOptions(step_tokens=32, max_num_seqs=3, patience_s=0.2))
-    # Nobody else's begins like it: then it would wait for their blocks instead of computing them again.
-    prompt = prompt_of(data.draw(st.integers(1, 180)), seed=7_000)
-    patience_s = 0.2 * (PRIORITIES.index(priority) + 1)
-    victim = until_admitted(engine, work(prompt, 2, priority=priority, user="victim"), patience_s, data)
+    engine, victim, patience_s = one_that_waited(priority, data, user="victim")
     asked = engine.works[victim]
     for number, at in engine.admitted_at.items():
         other = engine.works[number]
@@ -77,11 +83,7 @@ def test_once_a_prompt_has_waited_long_enough_none_of_its_user_that_comes_later_
 def test_a_key_that_has_waited_long_enough_is_passed_once_by_each_other_and_no_more(
     priority: Priority, data: st.DataObject
 ) -> None:
-    engine = Simulation(14, EngineOptions(step_tokens=32, max_num_seqs=3, patience_s=0.2))
-    # Nobody else's begins like it: then it would wait for their blocks instead of computing them again.
-    prompt = prompt_of(data.draw(st.integers(1, 180)), seed=7_000)
-    patience_s = 0.2 * (PRIORITIES.index(priority) + 1)
-    victim = until_admitted(engine, work(prompt, 2, priority=priority, key="victim"), patience_s, data)
+    engine, victim, patience_s = one_that_waited(priority, data, key="victim")
     matures_at, admitted_at = engine.submitted_at[victim] + patience_s, engine.admitted_at[victim]
     passes = {at for at in engine.admitted_at.values() if matures_at <= at < admitted_at}
     others = {(each.priority, each.key) for each in engine.works.values() if each.key != "victim"}

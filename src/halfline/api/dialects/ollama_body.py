@@ -149,9 +149,7 @@ def _editor(given: _OllamaFields, document: Document, arrival: Arrival) -> Compl
 def _raw(given: _OllamaFields, prompt: str, arrival: Arrival) -> CompletionRequest:
     """Special tokens are read in it, as in Ollama."""
     loaded = arrival.loaded
-    fewest = loaded.tokenizer.fewest_tokens(prompt)
-    if fewest > loaded.model.max_context:
-        raise PromptTooLong(fewest, 0, loaded.model.max_context, counted=False)
+    loaded.tokenizer.check_may_fit(prompt, loaded.model.max_context)
     token_ids = loaded.chat.marked.encode(prompt, add_bos=loaded.tokenizer.adds_bos)
     wanted = either(_num_wanted(given), arrival.options.chat_max_tokens)
     room = loaded.model.max_context - max(len(token_ids), 1)

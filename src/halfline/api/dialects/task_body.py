@@ -34,7 +34,6 @@ class TaskBody(SamplingFields):
         None,
         description="Other files, for the placeholder `context`: the parts of them that share names, as fit.",
     )
-
     version: str | None = Field(
         None, max_length=64, description="Left out: the one that falls to this `user`, always the same."
     )

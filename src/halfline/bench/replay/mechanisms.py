@@ -16,17 +16,22 @@ from halfline.bench.replay.report import costs
 from halfline.bench.replay.run import Outcome, Replayed
 from halfline.bench.replay.statistics import summarize
 
-NOTHING: Mapping[str, str] = {
-    "engine.prefix_caching": "off",
+PLAIN: Mapping[str, str] = {
     "engine.speculation": "off",
     "pipeline.suggestions": "off",
     "cache.exact": "off",
     "cache.syntax": "off",
     "warmup.share": "0",
+}
+"""Settings with which nothing is guessed, remembered or done ahead, by dotted name."""
+
+NOTHING: Mapping[str, str] = {
+    **PLAIN,
+    "engine.prefix_caching": "off",
     "kv_format": "f16",
     "allow_unproved": "true",  # 8-bit KV is one of the mechanisms
 }
-"""A server that computes each keystroke anew, by dotted name."""
+"""A server that computes each keystroke anew."""
 
 MECHANISMS: Mapping[str, Mapping[str, str]] = {
     "prefix reuse": {"engine.prefix_caching": "on"},
