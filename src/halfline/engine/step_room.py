@@ -21,13 +21,13 @@ class StepRoom:
 
     def __init__(self, options: EngineOptions) -> None:
         self._step_tokens = options.step_tokens
-        self._shared = StepBudget(options.step_ms)
-        self._lone = StepBudget(_LONE_STEPS * options.step_ms)
-        self._budget = self._lone  # of the step that began last
+        self._step_ms = options.step_ms
+        self._may_take_ms = options.step_ms  # the step that began last
+        self._budget = StepBudget()
 
     def begin(self, *, shared: bool) -> None:
         """`shared`: others wait beside whatever prompt is in it."""
-        self._budget = self._shared if shared else self._lone
+        self._may_take_ms = self._step_ms if shared else _LONE_STEPS * self._step_ms
 
     def full(self, num_tokens: Mapping[Sequence, int]) -> bool:
         """Whether the step takes no more than the tokens it has of each sequence."""
@@ -42,7 +42,7 @@ class StepRoom:
         room = min(sequence.num_pending, self._step_tokens - num_rows)
         if not hurry:
             return room
-        num_timed = self._budget.max_rows(sequence.num_computed) - num_rows
+        num_timed = self._budget.max_rows(sequence.num_computed, self._may_take_ms) - num_rows
         if all(count == 1 for count in num_tokens.values()):
             num_timed = max(num_timed, BLOCK_TOKENS)
         if room <= num_timed:
@@ -50,6 +50,6 @@ class StepRoom:
         return max(0, num_timed - (sequence.num_computed + num_timed) % BLOCK_TOKENS)
 
     def learn(self, plan: Plan, step_ms: float) -> None:
-        """The step that began last took so long."""
-        if any(chunk.num_tokens > 1 for chunk in plan.chunks):
+        """What a step took. Many that decode together say nothing of what a prompt's rows take."""
+        if plan.num_rows < BLOCK_TOKENS or any(chunk.num_tokens > 1 for chunk in plan.chunks):
             self._budget.learn(plan.num_rows, plan.mean_place, step_ms)
