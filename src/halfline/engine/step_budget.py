@@ -1,7 +1,7 @@
 """How many rows a step may have to be done in time, learned from the steps that ran.
 
-A step has a fixed part, and a row of a prompt costs its share of the weights' arithmetic, and attention over all that is
-before it. Steps of fewer rows than a block teach the fixed part, longer ones the time per row, which is kept by how
+A step has a fixed part, and a row of a prompt costs its share of the weights' arithmetic, and attention over all that
+is before it. Steps of fewer rows than a block teach the fixed part, longer ones the time per row, which is kept by how
 much there is before it, in classes that double:
 
     places before   < 256   < 512   < 1024   < 2048 ...
