@@ -197,11 +197,6 @@ class Stage:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def on_stage() -> Callable[..., object]:
     """`async with on_stage(options, load=...) as stage`: the application with its lifespan, loaded."""
 

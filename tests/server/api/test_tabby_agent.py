@@ -19,11 +19,6 @@ URI = "file:///project/shapes.py"
 TEXT = "import math\n\n\ndef area(radius):\n    return math.pi * radius ** 2\n\n\ndef perimeter(radius):\n    return "
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def agent(request: pytest.FixtureRequest) -> Path:
     if shutil.which("npm") is None:

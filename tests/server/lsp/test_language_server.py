@@ -20,11 +20,6 @@ URI = "file:///project/shapes.py"
 TEXT = "import math\n\n\ndef area(radius):\n    return math.pi * radius ** 2\n\n\ndef perimeter(radius):\n    return "
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def editor(url: str, encoding: str = "utf-16") -> AsyncIterator[LanguageClient]:
     """A client with the language server started and one document open; `messages` is what it was told."""
