@@ -145,16 +145,16 @@ class EngineHandle:
     def _deliver(self, progress: list[Progress]) -> None:
         """Called by the engine's thread: wake every event loop concerned once per step."""
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Generation, Progress]]] = defaultdict(list)
-        num_ended = 0
+        ended = [each.outcome.finish_reason for each in progress if each.outcome is not None]
         with self._crowd:
             for each in progress:
                 generation = self._generations[each.sequence_id]
                 by_loop[generation.event_loop].append((generation, each))
                 if each.outcome is not None:
-                    num_ended += 1
                     self._forget(each.sequence_id)
-            if num_ended:
-                self._speed.ended(num_ended, len(self._generations), self._clock())
+            if ended:
+                num_served = len(ended) - ended.count("shed")
+                self._speed.ended(num_served, len(self._generations), self._clock())
         for event_loop, deliveries in by_loop.items():
             try:
                 event_loop.call_soon_threadsafe(_hand_over, deliveries)

@@ -12,14 +12,18 @@ class QueueSpeed:
         self._last_at: float | None = None
 
     def ended(self, count: int, num_left: int, now: float) -> None:
-        """So many sequences ended at once, and `num_left` have not."""
-        if self._last_at is not None:
+        """So many sequences ended at once, and `num_left` have not. Whoever was made to leave is not counted: that says
+        nothing of how fast others are served.
+        """
+        if self._last_at is not None and count:
             measured = (now - self._last_at) / count
             known = measured if self._seconds_each is None else self._seconds_each
             # `count` departures, each of which counts for _NEWS.
             self._seconds_each = measured + (known - measured) * (1.0 - _NEWS) ** count
-        # With nobody left the time to the next end says how long nobody came.
-        self._last_at = now if num_left else None
+        if not num_left:
+            self._last_at = None  # the time to the next end says how long nobody came
+        elif count:
+            self._last_at = now
 
     def wait_s(self, num_ahead: int) -> float:
         """Seconds until so many more will have ended, between 1 and 60; 1 when nothing is known yet."""

@@ -179,6 +179,47 @@ def test_time_in_which_nobody_came_does_not_count_as_slowness() -> None:
     assert speed.wait_s(10) == pytest.approx(2.0)
 
 
+def test_those_that_were_made_to_leave_do_not_make_the_queue_look_fast() -> None:
+    speed = QueueSpeed()
+    for number in range(60):
+        speed.ended(1, 500, float(number))
+    speed.ended(0, 400, 59.5)  # a hundred were shed
+    assert speed.wait_s(50) == pytest.approx(50.0)
+    speed.ended(0, 0, 60.0)  # and all others
+    speed.ended(1, 3, 10_000.0)
+    speed.ended(1, 2, 10_001.0)
+    assert speed.wait_s(50) == pytest.approx(50.0)
+
+
+def test_only_who_was_served_counts_for_the_queues_speed() -> None:
+    now = [100.0]
+    opened = threading.Event()
+
+    def gate(batch: Batch) -> None:
+        assert opened.wait(PATIENCE_S)
+        now[0] += 20.0
+
+    executor = HashExecutor(64, before_run=gate)
+    engine = EngineHandle(
+        executor, EngineOptions(step_tokens=8, max_num_seqs=1, max_waiting=8), clock=lambda: now[0]
+    )
+
+    async def main() -> None:
+        idle = [engine.submit([work(4, priority="idle", first=n)]) for n in range(3)]
+        typed = [engine.submit([work(4, first=10 + n)]) for n in range(5)]
+        opened.set()
+        for each in [*idle, *typed]:
+            await tokens_of(each)
+        assert {each.outcomes[0].finish_reason for each in idle} == {"shed"}
+        assert engine._speed.wait_s(2) == pytest.approx(40.0), "a step of 20 s each"
+
+    engine.start()
+    try:
+        asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    finally:
+        engine.close(0.0)
+
+
 @pytest.mark.parametrize("reason", ["cancelled", "superseded"])
 def test_a_generation_ends_for_the_reason_given_and_may_be_followed_from_its_beginning_twice(
     reason: str,
