@@ -113,8 +113,9 @@ class EngineLoop:
     def cancel(self, sequence_ids: Iterable[int], reason: FinishReason = "cancelled") -> None:
         """End the sequences within one step, wherever they are; ended or unknown ones are passed over."""
         ids = frozenset(sequence_ids)
-        self._inbox.put(_Cancel(ids, reason, self._clock()))
+        # Before the message, with which the engine forgets them: what came behind it would stay for ever.
         self._guard.cancel(ids)
+        self._inbox.put(_Cancel(ids, reason, self._clock()))
 
     def close(self, grace_s: float) -> None:
         """As `EngineHandle.close`."""

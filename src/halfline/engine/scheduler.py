@@ -73,6 +73,7 @@ class Scheduler:
         self._by_id: dict[int, Sequence] = {}
         self._on_hold: set[int] = set()  # of the waiting ones
         self._in_flight: Plan | None = None
+        self._untold: list[Progress] = []  # of the call that is being made
         self._num_steps = 0
         self._num_computed = 0
         self._num_reused = 0
@@ -141,11 +142,10 @@ class Scheduler:
         step_ms = (now - plan.planned_at) * 1e3
         self._room.learn(plan, step_ms)
         self._drafting.step_ran(plan.num_rows, step_ms)
-        progress = (
+        return self._told(
             self._record(chunk, result, plan.planned_at, now)
             for chunk, result in zip(plan.chunks, results, strict=True)
         )
-        return [each for each in progress if each is not None]
 
     def abandon(self) -> None:
         """The step in flight was stopped: nothing it would have written counts, its copies are made again."""
@@ -155,14 +155,17 @@ class Scheduler:
     def end(self, sequence_ids: Iterable[int], reason: FinishReason, now: float) -> list[Progress]:
         """End sequences from outside, wherever they are; those that ended already are passed over."""
         found = [self._by_id[sequence_id] for sequence_id in sequence_ids if sequence_id in self._by_id]
-        return [self._end(sequence, reason, now) for sequence in found]
+        return self._told(self._end(sequence, reason, now) for sequence in found)
 
     def give_up(self, now: float) -> list[Progress]:
-        """The engine broke: everybody ends as "failed". The accounts, perhaps the culprit, stay as they are."""
-        return [
+        """The engine broke: everybody ends as "failed" who did not end before it did, be it in the very call that
+        broke it. The accounts, perhaps the culprit, stay as they are.
+        """
+        failed = [
             Progress(each.id, outcome=each.outcome("failed", self._num_steps, now))
             for each in self._by_id.values()
         ]
+        return [*self._untold, *failed]
 
     def stats(self) -> EngineStats:
         return EngineStats(
@@ -307,6 +310,14 @@ class Scheduler:
         self._release(sequence)
         self._waiting.append(sequence)
 
+    def _told(self, progress: Iterable[Progress | None]) -> list[Progress]:
+        """What each gained. Where one of them breaks the engine, those before it are told of by `give_up`."""
+        for each in progress:
+            if each is not None:
+                self._untold.append(each)
+        told, self._untold = self._untold, []
+        return told
+
     def _record(self, chunk: Chunk, result: ChunkResult, planned_at: float, now: float) -> Progress | None:
         sequence = chunk.sequence
         sequence.phases.ran(self._num_steps, planned_at, now, decodes=sequence.num_generated > 0)
@@ -366,7 +377,6 @@ class Scheduler:
         sampled: tuple[Scored, ...] = (),
         failure: str | None = None,
     ) -> Progress:
-        del self._by_id[sequence.id]
         self._on_hold.discard(sequence.id)
         self._urgency.left(sequence)
         self._drafting.ended(sequence)
@@ -375,13 +385,9 @@ class Scheduler:
             self._release(sequence)
         else:
             self._waiting.remove(sequence)
-        return Progress(
-            sequence.id,
-            piece,
-            prompt_scores,
-            sequence.outcome(reason, self._num_steps, now, failure),
-            sampled,
-        )
+        outcome = sequence.outcome(reason, self._num_steps, now, failure)
+        del self._by_id[sequence.id]  # only now: whoever broke the engine above is among those it gives up
+        return Progress(sequence.id, piece, prompt_scores, outcome, sampled)
 
     def _release(self, sequence: Sequence) -> None:
         """The one place where blocks go back, and never while a step may still write to them."""
