@@ -35,7 +35,7 @@ from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
 from halfline.kv.pins import Pins
 from halfline.kv.prefix_index import NO_MATCH, Match, Node, PrefixIndex
-from halfline.model.kv_format import F16, KvFormat
+from halfline.model.kv_format import BLOCK_TOKENS, F16, KvFormat
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
@@ -396,7 +396,8 @@ class Scheduler:
         sequence.table.publish_tail(sequence.token_ids, sequence.num_computed)
         sequence.table.pin(self._pins, sequence.work.num_pinned_tokens)
         if sequence.work.scores_only:
-            sequence.table.release_cold()
+            # What leads to the scores may be a prompt that somebody types on from.
+            sequence.table.release_cold(sequence.work.scores_from // BLOCK_TOKENS)
         else:
             sequence.table.release()
         sequence.running = False

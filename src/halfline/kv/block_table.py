@@ -163,10 +163,11 @@ class BlockTable:
         self._pool.give_back(self.block_ids[::-1], self._index.worth)
         self._forget()
 
-    def release_cold(self) -> None:
-        """As `release`, for contents that are worth less than anything else's."""
+    def release_cold(self, num_warm: int) -> None:
+        """As `release`, for contents that, behind the first `num_warm` blocks, are worth less than anything else's."""
         self.copied()
-        self._pool.give_back_cold(self.block_ids[::-1], self._index.worth)
+        self._pool.give_back_cold(self.block_ids[num_warm:][::-1], self._index.worth)
+        self._pool.give_back(self.block_ids[:num_warm][::-1], self._index.worth)
         self._forget()
 
     def _forget(self) -> None:

@@ -1,5 +1,7 @@
 """Whose turn it is by class and deadline, who loses blocks, how long a step may take; and that no token changes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,6 +171,23 @@ def test_scoring_prompts_leaves_what_is_typed_in_the_cache() -> None:
     again = engine.add(work([*typed, 1, 2, 3]))
     engine.run()
     assert engine.outcomes[again].stats.num_reused == 160
+
+
+def test_scoring_answers_leaves_the_prompt_they_continue_in_the_cache() -> None:
+    engine = Simulation(num_blocks=20)
+    typed, older = prompt_of(130, seed=0), prompt_of(120, seed=1)
+    for prompt in (older, typed):
+        engine.add(work(prompt))
+        engine.run()
+    for number in range(2, 5):
+        scored = work([*typed, *prompt_of(20, seed=number)], 0, prompt_logprobs=0)
+        engine.add(replace(scored, scores_from=len(typed)))
+        engine.run()
+    engine.add(work(prompt_of(90, seed=9)))
+    engine.run()
+    again = engine.add(work([*typed, 1, 2, 3]))
+    engine.run()
+    assert engine.outcomes[again].stats.num_reused >= 128, "what was typed before it went first"
 
 
 # What happens between two steps.

@@ -179,7 +179,7 @@ class World:
             if shows_tail:
                 sequence.table.publish_tail(sequence.tokens, sequence.num_computed)
             if worth_less:
-                sequence.table.release_cold()
+                sequence.table.release_cold(which % 3)
             sequence.table.release()  # an empty table holds nothing, so this changes nothing
 
     def check(self) -> None:
