@@ -5,7 +5,7 @@ import threading
 
 from halfline.model.executor import Batch
 
-PATIENCE_S = 30.0  # nothing is held for long; a test that would hang fails instead
+PATIENCE_S = 60.0  # nothing is held for long; a test that would hang fails instead
 
 
 class Gate:

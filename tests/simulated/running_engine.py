@@ -10,7 +10,7 @@ from halfline.engine.options import EngineOptions
 from halfline.model.executor import Executor
 from halfline.sampling.sampler import Scored
 
-PATIENCE_S = 30.0  # nothing here waits for long; a test that would hang fails instead
+PATIENCE_S = 60.0  # nothing here waits for long; a test that would hang fails instead
 
 
 @asynccontextmanager

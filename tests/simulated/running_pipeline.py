@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gate import Gate
-from running_engine import running_engine
+from running_engine import PATIENCE_S, running_engine
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor
@@ -20,6 +20,8 @@ from halfline.request import ChoiceDelta, CompletionRequest, Document, SamplingP
 from halfline.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(byte_vocab())
+UNGUESSED = EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off")
+"""Which step is which is known."""
 PROMPT = "The quick brown fox jumps over the lazy dog"
 
 
@@ -40,20 +42,22 @@ async def running_pipeline(
     options: PipelineOptions | None = None,
     engine_options: EngineOptions | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    patience_s: float = PATIENCE_S,
+    **caches: Any,
 ) -> AsyncIterator[tuple[CompletionPipeline, EngineHandle]]:
-    executor = executor or HashExecutor(64)
+    executor, options = executor or HashExecutor(64), options or PipelineOptions()
     engine_options = engine_options or EngineOptions(step_tokens=64, max_num_seqs=16)
-    async with running_engine(executor, engine_options, clock) as engine:
-        yield CompletionPipeline(engine, TOKENIZER, executor.spec, options or PipelineOptions()), engine
+    async with running_engine(executor, engine_options, clock, patience_s) as engine:
+        yield CompletionPipeline(engine, TOKENIZER, executor.spec, options, **caches), engine
 
 
 @asynccontextmanager
 async def held_pipeline(
     gate: Gate, engine_options: EngineOptions | None = None
 ) -> AsyncIterator[tuple[CompletionPipeline, EngineHandle]]:
-    """Its steps wait at the gate, so that requests meet in it. Nothing is guessed: which step is which is known."""
-    engine_options = engine_options or EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off")
-    async with running_pipeline(HashExecutor(128, before_run=gate), engine_options=engine_options) as running:
+    """Its steps wait at the gate, so that requests meet in it."""
+    executor = HashExecutor(128, before_run=gate)
+    async with running_pipeline(executor, engine_options=engine_options or UNGUESSED) as running:
         try:
             yield running
         finally:

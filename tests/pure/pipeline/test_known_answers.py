@@ -2,81 +2,38 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pytest
+from babbler import Babbler
+from running_pipeline import UNGUESSED, running_pipeline, streamed, text_of
 
 from halfline.cache.exact import ExactAnswers
 from halfline.cache.fragments import Fragments
 from halfline.cache.memory import MemoryTier
 from halfline.cache.store import Store
-from halfline.engine.handle import EngineHandle
-from halfline.engine.hash_executor import HashExecutor
-from halfline.engine.options import EngineOptions
-from halfline.model.executor import Batch, Outputs
-from halfline.model.random_model import EOS_ID, byte_vocab
 from halfline.pipeline.complete import CompletionPipeline
-from halfline.pipeline.options import PipelineOptions
-from halfline.request import Completion, CompletionRequest, Document, Identity, SamplingParams
-from halfline.text.tokenizer import Tokenizer
+from halfline.request import CompletionRequest, Document, Identity, SamplingParams
 
-TOKENIZER = Tokenizer(byte_vocab())
-LIKELY = np.array([*b"abc(). \n"])
+pytestmark = pytest.mark.anyio
 
 
-class Babbler(HashExecutor):
-    """Says readable text, and falls silent now and then. Counts its steps."""
-
-    num_steps = 0
-
-    def run(self, batch: Batch) -> Outputs | None:
-        outputs = super().run(batch)
-        self.num_steps += 1
-        if outputs is not None:
-            outputs.logits[:, LIKELY] += 4.0
-            outputs.logits[:, EOS_ID] += 4.0
-        return outputs if outputs is None else replace(outputs, top=None)
-
-
-Main = Callable[[CompletionPipeline, Babbler], Coroutine[None, None, None]]
-
-
-def serve(main: Main, store: Store | None = None, options: PipelineOptions | None = None) -> None:
-    async def patient() -> None:
-        executor = Babbler(256)
-        engine = EngineHandle(executor, EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off"))
-        engine.start()
-        kept = store or Store(MemoryTier(1 << 24, 1e12))
-        exact = ExactAnswers(kept, b"babbler")
-        fragments = Fragments(kept, b"babbler", 1e12)
-        pipeline = CompletionPipeline(
-            engine,
-            TOKENIZER,
-            executor.spec,
-            options or PipelineOptions(),
-            exact=exact,
-            fragments=fragments,
-        )
-        try:
-            async with asyncio.timeout(60):
-                await main(pipeline, executor)
-        finally:
-            await asyncio.to_thread(engine.close, 0.0)
-
-    asyncio.run(patient())
+@asynccontextmanager
+async def answering(store: Store | None = None) -> AsyncIterator[tuple[CompletionPipeline, Babbler]]:
+    """A pipeline that keeps its answers, and their fragments, in the store."""
+    babbler, kept = Babbler(silences=True), store or Store(MemoryTier(1 << 24, 1e12))
+    exact, fragments = ExactAnswers(kept, b"babbler"), Fragments(kept, b"babbler", 1e12)
+    async with running_pipeline(babbler, None, UNGUESSED, exact=exact, fragments=fragments) as (pipeline, _):
+        yield pipeline, babbler
 
 
 def request(**changes: Any) -> CompletionRequest:
     base = CompletionRequest(id="r", prompt="def f(", params=SamplingParams(), max_tokens=6)
     return replace(base, **changes)
-
-
-def shown(answer: Completion) -> object:
-    return answer.choices
 
 
 QUESTIONS = [
@@ -109,38 +66,33 @@ QUESTIONS = [
 ]
 
 
-def test_the_same_question_is_answered_without_a_step_and_with_the_same_answer() -> None:
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+async def test_the_same_question_is_answered_without_a_step_and_with_the_same_answer() -> None:
+    async with answering() as (pipeline, babbler):
         first = [await pipeline.complete(replace(each, caching="none")) for each in QUESTIONS]
         assert {answer.receipt.tier for answer in first} == {"miss"}
         for each in QUESTIONS:
             await pipeline.complete(replace(each, caching="refresh"))
-        executor.num_steps = 0
+        babbler.rows.clear()
         for each, computed in zip(QUESTIONS, first, strict=True):
             again = await pipeline.complete(each)
-            assert shown(again) == shown(computed)
+            assert again.choices == computed.choices
             assert (again.receipt.tier, again.receipt.num_computed_tokens) == ("exact", 0)
-            streamed = [delta async for delta in pipeline.stream(each)]
+            deltas = await streamed(pipeline, each)
             for choice in computed.choices:
-                text = "".join(delta.text for delta in streamed if delta.index == choice.index)
-                assert text == choice.text
-            assert {delta.tier for delta in streamed if delta.finish_reason} == {"exact"}
-        assert executor.num_steps == 0
-
-    serve(main)
+                assert text_of(deltas, choice.index) == choice.text
+            assert {delta.tier for delta in deltas if delta.finish_reason} == {"exact"}
+        assert babbler.rows == []
 
 
-def test_no_two_different_questions_have_one_address() -> None:
+async def test_no_two_different_questions_have_one_address() -> None:
     """Each is asked when all others are known, and computes the answer that it has where nothing is known."""
 
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+    async with answering() as (pipeline, _):
         for each in QUESTIONS:
             alone = await pipeline.complete(replace(each, caching="none"))
             asked = await pipeline.complete(each)
             assert asked.receipt.tier != "exact"
-            assert shown(asked) == shown(alone)
-
-    serve(main)
+            assert asked.choices == alone.choices
     assert all(one != other for one, other in combinations(QUESTIONS, 2))
 
 
@@ -153,18 +105,16 @@ def test_no_two_different_questions_have_one_address() -> None:
     ],
     ids=["drawn anew", "no-store", "scores of the prompt"],
 )
-def test_what_must_not_be_kept_is_computed_each_time(changes: dict[str, Any]) -> None:
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+async def test_what_must_not_be_kept_is_computed_each_time(changes: dict[str, Any]) -> None:
+    async with answering() as (pipeline, babbler):
         for _ in range(2):
-            executor.num_steps = 0
+            babbler.rows.clear()
             answer = await pipeline.complete(request(**changes))
-            assert answer.receipt.tier == "miss" and executor.num_steps > 0
-
-    serve(main)
+            assert answer.receipt.tier == "miss" and babbler.rows
 
 
-def test_no_store_leaves_nothing_for_the_next_keystroke_either() -> None:
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+async def test_no_store_leaves_nothing_for_the_next_keystroke_either() -> None:
+    async with answering() as (pipeline, _):
         at_cursor = request(prompt=Document("def f", "", "a.py"), identity=Identity("local", "ann", "a.py"))
         await pipeline.complete(replace(at_cursor, caching="none"))
         assert (await pipeline.complete(at_cursor)).receipt.tier == "miss"
@@ -172,24 +122,20 @@ def test_no_store_leaves_nothing_for_the_next_keystroke_either() -> None:
         assert (await pipeline.complete(replace(at_cursor, caching="refresh"))).receipt.tier == "miss"
         assert (await pipeline.complete(at_cursor)).receipt.tier == "exact"
 
-    serve(main)
 
-
-def test_an_answer_that_was_known_in_its_beginning_is_kept_whole() -> None:
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+async def test_an_answer_that_was_known_in_its_beginning_is_kept_whole() -> None:
+    async with answering() as (pipeline, _):
         shorter = request(params=SamplingParams(ignore_eos=True), max_tokens=4)
         await pipeline.complete(shorter)
         longer = replace(shorter, max_tokens=9)
         begun = await pipeline.complete(longer)
         assert begun.receipt.tier == "continued"
         again = await pipeline.complete(longer)
-        assert (again.receipt.tier, shown(again)) == ("exact", shown(begun))
-
-    serve(main)
+        assert (again.receipt.tier, again.choices) == ("exact", begun.choices)
 
 
-def test_a_cancelled_answer_is_not_kept() -> None:
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+async def test_a_cancelled_answer_is_not_kept() -> None:
+    async with answering() as (pipeline, _):
         asked = request(params=SamplingParams(ignore_eos=True), max_tokens=100)
         async for _ in pipeline.stream(asked):
             break
@@ -198,22 +144,20 @@ def test_a_cancelled_answer_is_not_kept() -> None:
         assert again.receipt.tier in ("miss", "continued")
         assert again.choices[0].finish_reason == "length"
 
-    serve(main)
 
-
-def test_an_address_is_told_of_what_is_kept_and_holds_what_was_replied() -> None:
+async def test_an_address_is_told_of_what_is_kept_and_holds_what_was_replied() -> None:
     store = Store(MemoryTier(1 << 24, 1e12))
     fragments = Fragments(store, b"babbler", 1e12)
 
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+    async with answering(store) as (pipeline, _):
         asked = request(params=SamplingParams(ignore_eos=True), max_tokens=100, num_choices=2)
         cut = asyncio.ensure_future(pipeline.complete(asked))
         while not pipeline.cancel("r", "local"):
             await asyncio.sleep(0)
         assert (await cut).receipt.address is None
-        streamed = [delta async for delta in pipeline.stream(replace(asked, max_tokens=3))]
+        deltas = await streamed(pipeline, replace(asked, max_tokens=3))
         receipt = pipeline.receipt("r")
-        assert streamed and receipt is not None and receipt.address is None
+        assert deltas and receipt is not None and receipt.address is None
         computed = await pipeline.complete(asked)
         again = await pipeline.complete(asked)
         assert again.receipt.tier == "exact"
@@ -224,14 +168,12 @@ def test_an_address_is_told_of_what_is_kept_and_holds_what_was_replied() -> None
             told = [choice["text"] for choice in json.loads(fragment.body)["choices"]]
             assert told == [choice.text for choice in answer.choices]
 
-    serve(main, store)
 
-
-def test_no_two_different_questions_have_their_replies_at_one_address() -> None:
+async def test_no_two_different_questions_have_their_replies_at_one_address() -> None:
     store = Store(MemoryTier(1 << 24, 1e12))
     fragments = Fragments(store, b"babbler", 1e12)
 
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
+    async with answering(store) as (pipeline, _):
         replies: dict[str, tuple[str, str]] = {}
         for each in QUESTIONS:
             answer = await pipeline.complete(each)
@@ -241,17 +183,12 @@ def test_no_two_different_questions_have_their_replies_at_one_address() -> None:
             fragment = await fragments.get(tenant, address)
             assert fragment is not None and json.loads(fragment.body)["choices"][0]["text"] == text
 
-    serve(main, store)
 
-
-def test_a_store_outlives_the_pipeline_that_filled_it() -> None:
+async def test_a_store_outlives_the_pipeline_that_filled_it() -> None:
     store = Store(MemoryTier(1 << 24, 1e12))
-    answers: list[object] = []
-
-    async def main(pipeline: CompletionPipeline, executor: Babbler) -> None:
-        answer = await pipeline.complete(request())
-        answers.append((shown(answer), answer.receipt.tier))
-
-    serve(main, store)
-    serve(main, store)
-    assert answers[0][0] == answers[1][0] and [tier for _, tier in answers] == ["miss", "exact"]  # type: ignore[index]
+    async with answering(store) as (pipeline, _):
+        computed = await pipeline.complete(request())
+    async with answering(store) as (pipeline, _):
+        known = await pipeline.complete(request())
+    assert known.choices == computed.choices
+    assert (computed.receipt.tier, known.receipt.tier) == ("miss", "exact")
