@@ -50,7 +50,7 @@ class Comparison:
         }
 
 
-def run_comparison(comparison: Comparison, record: Path | None, num_at_once: int) -> list[Case]:
+def carry_out(comparison: Comparison, record: Path | None, num_at_once: int) -> tuple[list[Case], Verdict]:
     """Both models are in memory meanwhile. Raises HalflineError."""
     check_comparable(comparison.baseline, comparison.candidate)
     tasks = comparison.suites.tasks
@@ -59,7 +59,7 @@ def run_comparison(comparison: Comparison, record: Path | None, num_at_once: int
         Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar,
     ):
         bars = {name: bar.add_task(name, total=len(tasks)) for name in PASSES}
-        return asyncio.run(
+        cases = asyncio.run(
             compare(
                 tasks,
                 lambda: load_arm(comparison.baseline, comparison.max_tokens),
@@ -70,10 +70,7 @@ def run_comparison(comparison: Comparison, record: Path | None, num_at_once: int
                 advanced=lambda done: bar.advance(bars[done]),
             )
         )
-
-
-def judged(comparison: Comparison, cases: Sequence[Case]) -> Verdict:
-    return run_regression_test(cases, comparison.margins)
+    return cases, run_regression_test(cases, comparison.margins)
 
 
 def show(title: str, comparison: Comparison, verdict: Verdict) -> None:

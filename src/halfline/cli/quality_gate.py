@@ -53,15 +53,7 @@ def gate(
 
         check_extras()
         from halfline.cli.quality_arms import sides
-        from halfline.cli.quality_comparing import (
-            Comparison,
-            judged,
-            line,
-            run_comparison,
-            show,
-            show_worst,
-            write_page,
-        )
+        from halfline.cli.quality_comparing import Comparison, carry_out, line, show, show_worst, write_page
         from halfline.cli.quality_suites import load_suites
         from halfline.quality.gate_file import OURS, read_gate_file
 
@@ -84,8 +76,8 @@ def gate(
                 plant=plant,
             )
             name = each.name if plant is None else f"{each.name}-{plant}"
-            cases = run_comparison(comparison, None if out is None else out / f"{name}.jsonl", at_once)
-            verdict = judged(comparison, cases)
+            record = None if out is None else out / f"{name}.jsonl"
+            cases, verdict = carry_out(comparison, record, at_once)
             show(name, comparison, verdict)
             if not verdict.passed:
                 show_worst(cases)

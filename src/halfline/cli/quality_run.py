@@ -54,15 +54,7 @@ def run(
 
         check_extras()
         from halfline.cli.quality_arms import sides
-        from halfline.cli.quality_comparing import (
-            Comparison,
-            judged,
-            line,
-            run_comparison,
-            show,
-            show_worst,
-            write_page,
-        )
+        from halfline.cli.quality_comparing import Comparison, carry_out, line, show, show_worst, write_page
         from halfline.cli.quality_suites import load_suites
         from halfline.quality.gate_file import OURS, read_gate_file
 
@@ -77,8 +69,7 @@ def run(
             max_tokens=max_tokens,
             seed=seed,
         )
-        cases = run_comparison(comparison, record, at_once)
-        verdict = judged(comparison, cases)
+        cases, verdict = carry_out(comparison, record, at_once)
         title = f"{candidate or 'the usual settings'} beside {baseline or 'the usual settings'}"
         show(title, comparison, verdict)
         show_worst(cases)
