@@ -12,6 +12,8 @@ from halfline.pipeline.postprocess.languages import Language
 CLOSER_OF = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = frozenset(CLOSER_OF.values())
 
+_MAX_SINGLE = 10  # of a character between apostrophes: \\u{10ffff}
+
 
 class Scanner:
     """`inside` is what ends the string or comment it stands in, None in code; `open` the closers that are due, the next
@@ -25,6 +27,8 @@ class Scanner:
         self._tail = ""  # the last characters, as many as a delimiter has
         self._num_inside = 3  # characters since the string or comment began
         self._escaped = False
+        self._has_characters = "'" not in (*language.quotes, *language.long_quotes)
+        self._single: str | None = None  # what stands behind an apostrophe that may begin a character: '('
         self._last = ""  # the last character of the line that is not blank; of plain text only
         self._telling = _telling(language)
         self._beginning = _beginning(language)
@@ -56,6 +60,7 @@ class Scanner:
             self._tail = (self._tail + text)[-3:]
             self._num_inside += len(text)
             self._escaped = False
+            self._single = _longer(self._single, text)
 
     @property
     def in_code(self) -> bool:
@@ -69,11 +74,13 @@ class Scanner:
             return False
         if self._language.plain_text and self._in_plain_text(character, before):
             return False
+        if self._has_characters and self._is_character(character, before):
+            return False
         if character in self._beginning and self._begins(character, before):
             self._num_inside = 0
             self._escaped = False
             return False
-        if not self._language.brackets or before.endswith("'"):  # a bracket as a character: '('
+        if not self._language.brackets:
             return False
         if character in CLOSER_OF:
             self.open.append(CLOSER_OF[character])
@@ -83,6 +90,17 @@ class Scanner:
             if character in self.open:  # what stands between was never closed
                 while self.open.pop() != character:
                     pass
+        return False
+
+    def _is_character(self, character: str, before: str) -> bool:
+        """Whether it is one between apostrophes, as '(' and '"' are; behind that of a lifetime no bracket stands."""
+        single = self._single
+        if character != "'" or single == "\\":
+            self._single = _longer(single, character)
+            return single == ""
+        ends = single is not None and (len(single) == 1 or single.startswith("\\"))
+        in_word = before[-1:].isalnum() and not (before.endswith("b") and not before[-2:-1].isalnum())
+        self._single = None if ends or in_word else ""
         return False
 
     def _in_plain_text(self, character: str, before: str) -> bool:
@@ -129,9 +147,13 @@ class Scanner:
         return self.inside is not None
 
     def _counts(self, quote: str, before: str) -> bool:
-        """An apostrophe within a word is none of a string (1'000, don't), nor is a quote that is a character ('"')."""
-        last = before[-1:]
-        return last != "'" if quote == '"' else not (quote == "'" and last.isdigit())
+        """An apostrophe between digits is none of a string (1'000)."""
+        return quote != "'" or not before[-1:].isdigit()
+
+
+def _longer(single: str | None, text: str) -> str | None:
+    """None: that is more than any character takes."""
+    return None if single is None or len(single) + len(text) > _MAX_SINGLE else single + text
 
 
 @lru_cache(maxsize=64)
