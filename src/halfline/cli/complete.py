@@ -8,7 +8,7 @@ import typer
 from halfline.cli.exits import one_sentence
 from halfline.cli.interrupts import imports
 from halfline.cli.start_up import hurry
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 
 def complete(
@@ -25,7 +25,7 @@ def complete(
     profile: Annotated[
         str | None, typer.Option(help="Where what is not said comes from, such as high-quality.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
 ) -> None:

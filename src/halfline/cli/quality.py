@@ -11,7 +11,7 @@ from halfline.cli.quality_cuts import cuts
 from halfline.cli.quality_gate import gate
 from halfline.cli.quality_infilling import infilling
 from halfline.cli.quality_run import run
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 if TYPE_CHECKING:
     from halfline.model.checkpoint import Checkpoint
@@ -32,7 +32,7 @@ _EXECUTORS = "reference, or native[:threads=N,isa=NAME,kv=f16|int8]"
 def kl(
     baseline: Annotated[str, typer.Option(help=f"What is right: {_EXECUTORS}.")] = "reference",
     candidate: Annotated[str, typer.Option(help=f"What is judged: {_EXECUTORS}.")] = "native",
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
     text: Annotated[

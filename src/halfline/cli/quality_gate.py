@@ -7,7 +7,7 @@ import typer
 
 from halfline.cli.exits import one_sentence
 from halfline.cli.quality_run import AtOnce, Data, Gates
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 if TYPE_CHECKING:
     from halfline.cli.quality_comparing import Comparison
@@ -38,7 +38,7 @@ def gate(
     out: Annotated[
         Path | None, typer.Option(help="Folder for each arm's JSON lines, gone on from, and its page.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 CONFIGURATION = "Settings such as kv_format=int8,pipeline.prefix_tokens=512, or a .toml file of them."
 
@@ -40,7 +40,7 @@ def run(
         Path | None, typer.Option(help="JSON lines to keep results in, and to go on from.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="A report to read, one file with its drawings.")] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
 ) -> None:

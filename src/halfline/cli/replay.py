@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from halfline.cli.exits import one_sentence
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 
 def replay(
@@ -59,7 +59,7 @@ def replay(
     dialect: Annotated[
         Literal["openai", "llama"], typer.Option(help="What the server at --url speaks.")
     ] = "openai",
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every server.")] = 2,
     data_dir: DataDir = None,
     settings: SettingsFile = None,

@@ -7,7 +7,7 @@ import typer
 from halfline.cli.exits import one_sentence
 from halfline.cli.interrupts import imports
 from halfline.cli.start_up import hurry
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 
 def serve(
@@ -15,7 +15,7 @@ def serve(
     port: Annotated[
         int | None, typer.Option(help="Port to listen on; 8117 unless said, 0 takes any.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     threads: Annotated[int | None, typer.Option(help="Threads that compute; all cores unless said.")] = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,

@@ -8,7 +8,7 @@ import typer
 
 from halfline.cli.exits import one_sentence
 from halfline.cli.start_up import hurry
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 if TYPE_CHECKING:
     from halfline.context.templates.library import TaskLibrary
@@ -40,7 +40,7 @@ def run(
     version: Annotated[str | None, typer.Option(help="Left out: the one that falls to you.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="Most new tokens.")] = None,
     server: Annotated[str | None, typer.Option(help="URL of a running server to ask.")] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
 ) -> None:

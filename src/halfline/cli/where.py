@@ -1,4 +1,4 @@
-"""The options that say where models and settings lie: the same two on every command that needs either."""
+"""The options that say which model is meant and where models and settings lie: the same on every command."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,8 @@ def _path(text: str) -> Path:
         raise typer.BadParameter("it is empty; leave it out to have the default")
     return Path(text)
 
+
+Model = Annotated[str | None, typer.Option(help="A stored model's name, or a path.")]
 
 DataDir = Annotated[
     Path | None, typer.Option(parser=_path, metavar="PATH", help="Where models and keys lie.")
