@@ -25,10 +25,15 @@ def shown(rest: str, pieces: list[str], line: str = "") -> tuple[str, bool]:
 
 
 def specified(rest: str, text: str) -> tuple[str, bool]:
-    line = text.split("\n")[0].rstrip()
-    if rest.strip() and line.endswith(rest.strip()):
-        return line.removesuffix(rest.strip()), True
-    return text, False
+    line, newline, _ = text.partition("\n")
+    if not rest.strip():
+        return text, False
+    overlaps = line.rstrip().endswith(rest.strip())
+    if overlaps:
+        line = line.rstrip().removesuffix(rest.strip())
+    if rest[0].isspace() and (overlaps or not newline):
+        line = line.rstrip()
+    return (line, overlaps) if overlaps or not newline else (text, False)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +42,9 @@ def specified(rest: str, text: str) -> tuple[str, bool]:
         (")", "a, b)\nnext()\n", "a, b"),
         (")", "f(a), g(b))", "f(a), g(b)"),
         (") {", "a ) {  \nreturn", "a "),
+        (" + y", "f(a) + y\nz", "f(a)"),
+        ("  # the sum", "sum(a)  # the sum\n", "sum(a)"),
+        (" + y", "f(a) ", "f(a)"),
         ("", "a)\nb\n", "a)\nb\n"),
         ("   ", "a)\nb\n", "a)\nb\n"),
         (")", "a,\n  b)\n", "a,\n  b)\n"),
