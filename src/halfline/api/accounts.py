@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from halfline.api.call import Call
-from halfline.api.serving import Pipeline
+from halfline.pipeline.pipeline import Pipeline
 from halfline.request import Receipt
 from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import Metrics

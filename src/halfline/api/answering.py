@@ -23,8 +23,9 @@ from halfline.api.options import ApiOptions
 from halfline.api.reading_lane import ReadingLane
 from halfline.api.reply_stream import SUPERSEDED, ReplyStream
 from halfline.api.running import RunningCalls
-from halfline.api.serving import Loaded, Pipeline, Serving
+from halfline.api.serving import Loaded, Serving
 from halfline.api.tenants import key_id_of, tenant_of
+from halfline.pipeline.pipeline import Pipeline
 from halfline.request import Caching, Completion, CompletionRequest, Document, Identity, Receipt, Tier
 from halfline.telemetry.metrics import Metrics
 

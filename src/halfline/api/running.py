@@ -1,7 +1,7 @@
 """Which calls are being answered, by the names a client may know them by: the reply's id, and its own X-Request-Id."""
 
 from halfline.api.call import Call
-from halfline.api.serving import Pipeline
+from halfline.pipeline.pipeline import Pipeline
 
 
 class RunningCalls:

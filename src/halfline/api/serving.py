@@ -5,7 +5,7 @@ The HTTP server answers from its first moment; the model comes up in a thread be
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,32 +15,13 @@ from halfline.context.chunks.chunk_tokens import ChunkTokens
 from halfline.context.templates.library import TaskLibrary
 from halfline.errors import EngineFailed, HalflineError, Loading
 from halfline.pipeline.embed import Embedding
-from halfline.request import ChoiceDelta, Completion, CompletionRequest, Receipt
+from halfline.pipeline.pipeline import Pipeline
 from halfline.telemetry.cache_collector import CacheCollector, CacheState
 from halfline.telemetry.log import fields
 from halfline.telemetry.metrics import AheadState, EngineState, Metrics
 from halfline.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
-
-
-class Pipeline(Protocol):
-    """What the server needs from `pipeline/`."""
-
-    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]:
-        """Deltas of all choices as they come; closing the generator cancels the request."""
-
-    async def complete(self, request: CompletionRequest) -> Completion:
-        """The whole completion; cancelling the caller cancels the request."""
-
-    def cancel(self, request_id: str, tenant: str) -> bool:
-        """End a running request of that tenant; False when there is none by that id."""
-
-    def receipt(self, request_id: str) -> Receipt | None:
-        """What a finished request cost; None when nothing is remembered of it."""
-
-    async def final_receipt(self, request_id: str) -> Receipt | None:
-        """The same as soon as its last numbers are there: the engine notices an early end a step later."""
 
 
 class Embeds(Protocol):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfline.cli.exits import one_sentence
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 if TYPE_CHECKING:
-    from halfline.api.serving import Pipeline
     from halfline.bench.replay.trace import Stretch
+    from halfline.pipeline.pipeline import Pipeline
     from halfline.quality.confidence import Answered, Point
 
 _MEASURES = {"first token": 1, "first 4 tokens": 4, "whole line": None}
@@ -25,7 +25,7 @@ def confidence(
     keystrokes: Annotated[int, typer.Option(min=1, help="Keystrokes in each.")] = 100,
     max_tokens: Annotated[int, typer.Option(min=1, help="New tokens at most, of one line.")] = 24,
     plot: Annotated[Path | None, typer.Option(help="PNG to draw the curves in.")] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
 ) -> None:

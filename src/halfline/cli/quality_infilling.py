@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from halfline.cli.exits import one_sentence
-from halfline.cli.where import DataDir, SettingsFile
+from halfline.cli.where import DataDir, Model, SettingsFile
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from halfline.api.serving import Pipeline
+    from halfline.pipeline.pipeline import Pipeline
     from halfline.quality.infilling.report import Compared
     from halfline.quality.infilling.run import Fill, Result
     from halfline.quality.infilling.suites import Task
@@ -44,7 +44,7 @@ def infilling(
     record: Annotated[
         Path | None, typer.Option(help="JSON lines to keep results in, and to go on from.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A stored model's name, or a path.")] = None,
+    model: Model = None,
     data_dir: DataDir = None,
     settings: SettingsFile = None,
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from halfline.errors import HalflineError
 from halfline.pipeline.options import PipelineOptions
+from halfline.pipeline.pipeline import Pipeline
 from halfline.pipeline.suffix_judge import Verdict
 from halfline.request import (
     Choice,
@@ -36,16 +37,6 @@ _log = logging.getLogger(__name__)
 class Judge(Protocol):
     async def verdict(self, request: CompletionRequest, document: Document, texts: Sequence[str]) -> Verdict:
         """Of answers to the request. Raises any HalflineError."""
-
-
-class Pipeline(Protocol):
-    """What answers are taken from."""
-
-    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]: ...
-    async def complete(self, request: CompletionRequest) -> Completion: ...
-    def cancel(self, request_id: str, tenant: str) -> bool: ...
-    def receipt(self, request_id: str) -> Receipt | None: ...
-    async def final_receipt(self, request_id: str) -> Receipt | None: ...
 
 
 class Reranking:

@@ -13,12 +13,12 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Protocol
 
 from halfline.errors import HalflineError
 from halfline.pipeline.deadline import SetAlarm, event_loop_alarm
 from halfline.pipeline.foresight import Errand, Foresight
 from halfline.pipeline.late_work import cursor_of
+from halfline.pipeline.pipeline import Pipeline
 from halfline.request import (
     ChoiceDelta,
     Completion,
@@ -40,16 +40,6 @@ _NUM_ALTERNATIVES = 16
 _PATIENCE = 20  # pauses; later it is idle work like any other's
 _LEAST_S = 0.001  # of a budget: less is not worth another look
 _REPLY_FIRST_S = 0.002  # the event loop has the answer to send
-
-
-class Pipeline(Protocol):
-    """What is looked ahead of."""
-
-    def stream(self, request: CompletionRequest) -> AsyncGenerator[ChoiceDelta, None]: ...
-    async def complete(self, request: CompletionRequest) -> Completion: ...
-    def cancel(self, request_id: str, tenant: str) -> bool: ...
-    def receipt(self, request_id: str) -> Receipt | None: ...
-    async def final_receipt(self, request_id: str) -> Receipt | None: ...
 
 
 class AheadOfKeystrokes:
