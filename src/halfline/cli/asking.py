@@ -1,7 +1,7 @@
-"""`halfline complete --server`: the text out of a running server's stream."""
+"""`halfline complete --server`: the text out of a running server's stream, and how a stream is read."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -31,8 +31,7 @@ def complete_there(
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
         with httpx.Client(base_url=origin(url), headers=headers, timeout=TIMEOUT_S) as client:
-            completion_id = _print_stream(client, body)
-            print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
+            write_answer(client, "/v1/completions", body, lambda choice: choice["text"])
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise HalflineError(f"the server at {url} cannot be reached or broke off: {error}") from error
 
@@ -42,21 +41,24 @@ def origin(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1")
 
 
-def _print_stream(client: httpx.Client, body: Mapping[str, object]) -> str:
-    """Write the choice's text as it comes; the completion's id."""
+def write_answer(
+    client: httpx.Client, path: str, body: Mapping[str, object], text_of: Callable[[Any], str]
+) -> None:
+    """What the server streams: `text_of` each choice as it comes, and then what it all cost."""
     completion_id = ""
-    with client.stream("POST", "/v1/completions", json=body) as reply:
+    with client.stream("POST", path, json=body) as reply:
         if reply.status_code != 200:
-            raise HalflineError(f"the server says: {message(reply.read())}")
-        for chunk in events(reply.iter_lines()):
+            raise HalflineError(f"the server says: {_message(reply.read())}")
+        for chunk in _events(reply.iter_lines()):
             if "error" in chunk:
                 raise HalflineError(f"the server says: {chunk['error']['message']}")
             completion_id = chunk["id"]
-            write_text(chunk["choices"][0]["text"])
-    return completion_id
+            for choice in chunk["choices"]:
+                write_text(text_of(choice))
+    print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
 
 
-def events(lines: Iterator[str]) -> Iterator[Any]:
+def _events(lines: Iterator[str]) -> Iterator[Any]:
     """The JSON of each server-sent event up to [DONE]."""
     for line in lines:
         if line == "data: [DONE]":
@@ -65,7 +67,7 @@ def events(lines: Iterator[str]) -> Iterator[Any]:
             yield json.loads(line.removeprefix("data: "))
 
 
-def message(body: bytes) -> str:
+def _message(body: bytes) -> str:
     """What an error body says; another server's may have any form."""
     try:
         return str(json.loads(body)["error"]["message"])

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx
 
-from halfline.cli.asking import TIMEOUT_S, events, message, origin
-from halfline.cli.completion_output import print_costs, write_text
+from halfline.cli.asking import TIMEOUT_S, origin, write_answer
 from halfline.errors import HalflineError
 from halfline.request import Part
 
@@ -32,26 +32,15 @@ def run_there(
         with httpx.Client(base_url=origin(url), headers=headers, timeout=TIMEOUT_S) as client:
             names = {each["name"] for each in client.get("/v1/tasks").raise_for_status().json()["data"]}
             if task in names:
-                completion_id = _print_stream(client, f"/v1/tasks/{task}", body)
+                write_answer(client, f"/v1/tasks/{task}", body, _text_of)
             else:
-                completion_id = _print_stream(client, "/v1/tasks", {**body, "task": task})
-            print_costs(client.get(f"/v1/completions/{completion_id}/why").raise_for_status().json())
+                write_answer(client, "/v1/tasks", {**body, "task": task}, _text_of)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise HalflineError(f"the server at {url} cannot be reached or broke off: {error}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError) as error:
         raise HalflineError(f"what answers at {url} does not speak as halfline does: {error!r}") from error
 
 
-def _print_stream(client: httpx.Client, path: str, body: Mapping[str, object]) -> str:
-    """Write the answer as it comes; the completion's id."""
-    completion_id = ""
-    with client.stream("POST", path, json=body) as reply:
-        if reply.status_code != 200:
-            raise HalflineError(f"the server says: {message(reply.read())}")
-        for chunk in events(reply.iter_lines()):
-            if "error" in chunk:
-                raise HalflineError(f"the server says: {chunk['error']['message']}")
-            completion_id = chunk["id"]
-            for choice in chunk["choices"]:
-                write_text(choice["delta"].get("content", ""))
-    return completion_id
+def _text_of(choice: Any) -> str:
+    text: str = choice["delta"].get("content", "")
+    return text
