@@ -20,6 +20,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from character_work import Characters
 from numpy.typing import NDArray
 
 from halfline.engine.hash_executor import HashExecutor
@@ -246,16 +247,6 @@ class Shape:
             num_pinned_tokens=40 if self.kind == "pinned" else 0,
             begins_the_next=self.kind == "begins the next",
         )
-
-
-class Characters:
-    """Token n is character n."""
-
-    def push(self, token_id: int) -> str:
-        return chr(token_id)
-
-    def finish(self) -> str:
-        return ""
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-import numpy as np
+from character_work import VOCAB, Characters
 
 from halfline.engine.hash_executor import HashExecutor, hash_logits
 from halfline.engine.options import EngineOptions
@@ -17,23 +17,8 @@ from halfline.request import Priority, SamplingParams
 from halfline.sampling.reader import Reader
 from halfline.sampling.sampler import Sampler
 
-VOCAB = 258
 FIXED_MS, ROW_MS = 4.0, 1.0
 PRIORITIES: tuple[Priority, ...] = ("interactive", "batch", "idle")
-
-
-class Characters:
-    """Token n is character n."""
-
-    def push(self, token_id: int) -> str:
-        return chr(token_id)
-
-    def finish(self) -> str:
-        return ""
-
-
-def prompt_of(length: int, seed: int) -> list[int]:
-    return [int(token) for token in np.random.default_rng(seed).integers(0, 256, length)]
 
 
 def work(

@@ -3,7 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from turn_simulation import prompt_of, work
+from character_work import prompt_of
+from turn_simulation import work
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor

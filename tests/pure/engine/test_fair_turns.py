@@ -4,9 +4,10 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from character_work import prompt_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from turn_simulation import PRIORITIES, Simulation, prompt_of, work
+from turn_simulation import PRIORITIES, Simulation, work
 
 from halfline.engine.options import EngineOptions
 from halfline.engine.sequence import Work

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine
 
 import pytest
+from character_work import Characters
 
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.hash_executor import HashExecutor, hash_logits
@@ -19,16 +20,6 @@ from halfline.sampling.sampler import Sampler
 
 VOCAB = 258
 PATIENCE_S = 30.0
-
-
-class Characters:
-    """Token n is character n."""
-
-    def push(self, token_id: int) -> str:
-        return chr(token_id)
-
-    def finish(self) -> str:
-        return ""
 
 
 def work(length: int, max_new_tokens: int = 1, priority: Priority = "interactive", first: int = 0) -> Work:

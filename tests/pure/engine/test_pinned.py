@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from character_work import Characters
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor, hash_logits
@@ -15,16 +16,6 @@ from halfline.sampling.sampler import Sampler
 BLOCK = 16
 CONTEXT = 20 * BLOCK
 HEAD = [1] * (4 * BLOCK)
-
-
-class Characters:
-    """Token n is character n."""
-
-    def push(self, token_id: int) -> str:
-        return chr(token_id)
-
-    def finish(self) -> str:
-        return ""
 
 
 def work(prompt: list[int], num_pinned_tokens: int = 0, max_new_tokens: int = 1) -> Work:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from character_work import prompt_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turn_simulation import FIXED_MS, PRIORITIES, Simulation, alone, planned, prompt_of, work
+from turn_simulation import FIXED_MS, PRIORITIES, Simulation, alone, planned, work
 
 from halfline.engine.options import EngineOptions
 from halfline.model.executor import BLOCK_TOKENS

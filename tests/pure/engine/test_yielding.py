@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from character_work import Characters
 
 from halfline.engine.handle import EngineHandle, Generation
 from halfline.engine.options import EngineOptions
@@ -18,14 +19,6 @@ from halfline.sampling.sampler import Sampler
 PATIENCE_S = 30.0
 NUM_LAYERS = 5
 OPTIONS = EngineOptions(step_tokens=16, max_num_seqs=4, speculation="off")
-
-
-class Characters:
-    def push(self, token_id: int) -> str:
-        return chr(token_id)
-
-    def finish(self) -> str:
-        return ""
 
 
 class Flag(EventFlag):

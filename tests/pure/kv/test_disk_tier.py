@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from character_work import Characters
 
 from halfline.engine.handle import EngineHandle
 from halfline.engine.hash_executor import HashExecutor, hash_logits
@@ -26,16 +27,6 @@ VOCAB = 258
 PATIENCE_S = 120.0
 BLOCK = 16
 PROMPT = [place % 251 for place in range(200)]
-
-
-class Characters:
-    """Token n is character n."""
-
-    def push(self, token_id: int) -> str:
-        return chr(token_id)
-
-    def finish(self) -> str:
-        return ""
 
 
 def alone(prompt: list[int], max_new_tokens: int) -> list[int]:
