@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 class Language:
     """`quotes` begin and end strings of one line, `long_quotes` such of many. `comments` go to the line's end.
 
-    `goes_on` are words that carry a statement on at its own indentation (else); `heads` begin a line that belongs to
-    the statement below it (@decorator). `ends_with` ends a statement wherever its lines are indented; None: indentation
-    does. `list_item` begins lines that belong to a line above in the same column, `directive` such as stand at the
-    margin wherever they belong.
+    `goes_on` are words that carry a statement on at its own indentation (else), `labels` such that do so in its brackets
+    (case); `heads` begin a line that belongs to the statement below it (@decorator). `ends_with` ends a statement
+    wherever its lines are indented; None: indentation does. `list_item` begins lines that belong to a line above in the
+    same column, `directive` such as stand at the margin wherever they belong.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Language:
     block_comment: tuple[str, str] | None = None
     brackets: bool = True
     goes_on: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     ends_with: str | None = None
     list_item: str | None = None
@@ -40,6 +41,7 @@ _C_LIKE = Language(
     comments=("//",),
     block_comment=("/*", "*/"),
     goes_on=("else", "catch", "finally"),
+    labels=("case", "default"),
 )
 
 PROSE = Language(name="prose", quotes="", brackets=False)
@@ -64,7 +66,13 @@ RUST = replace(
 )
 GO = replace(_C_LIKE, name="go", long_quotes=("`",), goes_on=("else",))
 JAVA = replace(_C_LIKE, name="java", long_quotes=('"""',), heads=("@",))
-CPP = replace(_C_LIKE, name="cpp", heads=("template", "[["), directive="#")
+CPP = replace(
+    _C_LIKE,
+    name="cpp",
+    labels=("case", "default", "public", "protected", "private"),
+    heads=("template", "[["),
+    directive="#",
+)
 CSHARP = replace(_C_LIKE, name="csharp", heads=("[",), directive="#")
 YAML = Language(name="yaml", quotes="\"'", comments=("#",), list_item="-", plain_text=True)
 SQL = Language(

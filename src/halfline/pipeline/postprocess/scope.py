@@ -6,13 +6,15 @@
 
 The limit is an indentation: a line at or left of it begins something else. Not in brackets and strings that the answer
 or the cursor's line opened, and not a line that belongs to the statement although it is not indented: `else`, `{`, the
-closer of a block that nothing behind the cursor closes.
+closer of a block that nothing behind the cursor closes, what stands behind a decorator or a comment, `case`.
 """
 
 from halfline.pipeline.postprocess.closing import is_missing, is_next
 from halfline.pipeline.postprocess.extent import Extent
 from halfline.pipeline.postprocess.scanner import CLOSERS, Scanner
 from halfline.pipeline.postprocess.surroundings import Surroundings, width
+
+_MAX_HEAD = 16  # characters, more than any head or comment begins with
 
 
 class Scope:
@@ -30,7 +32,10 @@ class Scope:
         self._blanks: str | None = around.line if around.on_blank_line else None
         self._begun = not around.on_blank_line
         self._limit = extent.indent
-        self._head = around.line.strip()  # the line that the statement began with
+        self._comments = (*self._language.comments, *(self._language.block_comment or ())[:1])
+        # How the line begins that the statement began with; nothing of a comment that the cursor stands in.
+        self._head = "" if around.line.lstrip().startswith(self._comments) else around.line.strip()
+        self._in_head = False
         self._last = around.line.rstrip()[-1:]  # the last character that is not blank
         self._written = False  # whether the answer is more than blanks
         self._word: str | None = None  # held back
@@ -48,7 +53,7 @@ class Scope:
 
     def finish(self) -> str:
         """A word that the text ended in is shown if it is whole."""
-        return self._word if self._word in self._language.goes_on else ""
+        return self._word if self._word in self._goes_on else ""
 
     def _pass_on(self, text: str) -> str:
         """In the midst of a line nothing is decided."""
@@ -57,6 +62,8 @@ class Scope:
         if solid:
             self._last = solid[-1]
             self._written = True
+        if self._in_head and len(self._head) < _MAX_HEAD:
+            self._head += text
         return text
 
     def _take(self, character: str) -> str:
@@ -74,9 +81,14 @@ class Scope:
     def _pass(self, character: str) -> str:
         self._scanner.push(character)
         if character == "\n":
+            if self._blanks is not None and self._written:
+                self._head = ""  # behind an empty line something else begins
             self._blanks = ""
+            self._in_head = False
         elif self._blanks is not None:
             self._blanks = self._blanks + character if character.isspace() else None
+        if self._in_head and len(self._head) < _MAX_HEAD:
+            self._head += character
         if not character.isspace():
             self._last = character
             self._written = True
@@ -86,9 +98,9 @@ class Scope:
         if character.isalnum() or character == "_":
             self._word = word + character
             self._scanner.push(character)
-            self.stopped = not any(each.startswith(self._word) for each in self._language.goes_on)
+            self.stopped = not any(each.startswith(self._word) for each in self._goes_on)
             return ""
-        if word not in self._language.goes_on:
+        if word not in self._goes_on:
             self.stopped = True
             return ""
         self._word = None
@@ -104,9 +116,9 @@ class Scope:
         if not self._begun:
             self._begin(character, column)
         elif not self._written and column == self._limit:
-            self._head = character  # the cursor's line was complete: this is the next one
+            self._begin_head()  # the cursor's line was complete: this is the next one
         elif column <= self._limit and not self._belongs(character, column):
-            if column == self._limit and any(each.startswith(character) for each in self._language.goes_on):
+            if column == self._limit and any(each.startswith(character) for each in self._goes_on):
                 self._word = character
             else:
                 self.stopped = True
@@ -114,7 +126,7 @@ class Scope:
     def _begin(self, character: str, column: int) -> None:
         """The first line of an answer on a blank line sets the limit."""
         self._begun = True
-        self._head = character
+        self._begin_head()
         block = self._extent.goes_to_end_of == "block"
         self._limit = column - 1 if block else column
         if character in CLOSERS:
@@ -133,10 +145,18 @@ class Scope:
             return self._last != language.ends_with
         if column != self._limit:
             return False
-        if character == language.list_item:
-            return self._last == ":" or not self._head.startswith(character)
-        if not self._head.startswith(language.heads):
-            return False
-        if character != self._head[0]:
-            self._head = character
-        return True
+        if self._head.startswith((*language.heads, *self._comments)):
+            self._begin_head()
+            return True
+        return character == language.list_item and (self._last == ":" or not self._head.startswith(character))
+
+    @property
+    def _goes_on(self) -> tuple[str, ...]:
+        """Words that a line of the statement may begin with. `case` may stand where the switch that it is in does."""
+        in_own_brackets = self._num_floor > 0 and not self._around.rest.strip()
+        return self._language.goes_on + (self._language.labels if in_own_brackets else ())
+
+    def _begin_head(self) -> None:
+        """With the character that is judged."""
+        self._head = ""
+        self._in_head = True
