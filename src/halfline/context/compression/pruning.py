@@ -9,8 +9,9 @@ The passes never run a model in order to prune. Their uncertainty is an n-gram m
 the cursor first; in place of attention stands what the text around the cursor asks for: lines with its names go last.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,90 +95,94 @@ def _importance(uncertainty: Array, keeps: Keeps) -> Array:
     return 1.0 - uncertainty if keeps == "certain" else uncertainty
 
 
-class _Uncertainty:
-    """Of tokens, from 0 to 1, as an n-gram model sees them that has read the text around the cursor first."""
+class _Importance:
+    """Of texts, to an n-gram model that has read the text around the cursor first, and then each text."""
 
-    def __init__(self, tokens: LineTokens, vocab_size: int, budget: Budget) -> None:
+    def __init__(self, tokens: LineTokens, vocab_size: int, keeps: Keeps, budget: Budget) -> None:
+        self._tokens = tokens
         self._model = NgramModel(vocab_size)
         self._most = np.log2(vocab_size)
+        self._keeps = keeps
         for line in (
             *budget.before[-_READ_FIRST:].splitlines(True),
             *budget.behind[:_READ_FIRST].splitlines(True),
         ):
             self._model.read(tokens.ids(line))
 
-    def read(self, token_ids: Sequence[int]) -> Array:
-        result: Array = np.minimum(1.0, self._model.read(token_ids) / self._most)
-        return result
+    def read(self, text: str) -> tuple[float, int]:
+        """The mean over its tokens, from 0 to 1, and how many these are."""
+        token_ids = self._tokens.ids(text)
+        uncertainty = np.minimum(1.0, self._model.read(token_ids) / self._most)
+        return float(_importance(uncertainty, self._keeps).mean()), len(token_ids)
 
 
 _READ_FIRST = 4096  # characters before the cursor, and behind
 
 
+@dataclass(frozen=True, slots=True)
 class LinePruning:
     """Leaves out whole lines, the least important first, until the budget is met: those without structure or a name
     from around the cursor, then, if that is not enough, the others.
     """
 
-    def __init__(self, tokens: LineTokens, vocab_size: int, keeps: Keeps) -> None:
-        self._tokens = tokens
-        self._vocab_size = vocab_size
-        self._keeps = keeps
+    tokens: LineTokens
+    vocab_size: int
+    keeps: Keeps
 
     def shrink(self, parts: Sequence[LinedPart], budget: Budget) -> Shrunk:
-        left = self._tokens.count(parts)
-        if left <= budget.num_tokens:
+        num_over = self.tokens.count(parts) - budget.num_tokens
+        if num_over <= 0:
             return without(parts, set(), "importance")
         near = names_near(parts, budget)
-        uncertainty = _Uncertainty(self._tokens, self._vocab_size, budget)
+        importance = _Importance(self.tokens, self.vocab_size, self.keeps, budget)
         ranked = []
         for place, part in enumerate(parts):
             for position, line in enumerate(part.lines):
-                token_ids = self._tokens.ids(line.text)
-                importance = float(_importance(uncertainty.read(token_ids), self._keeps).mean())
+                important, num_tokens = importance.read(line.text)
                 kept_for = (not near.isdisjoint(names(line.text))) * 2 + holds_structure(line.text)
-                ranked.append((kept_for, importance, place, position, len(token_ids)))
-        cut = set()
-        for _, _, place, position, num_tokens in sorted(ranked):
-            if left <= budget.num_tokens:
-                break
-            cut.add((place, position))
-            left -= num_tokens
-        return without(parts, cut, "importance")
+                ranked.append(((kept_for, important), (place, position), num_tokens))
+        return without(parts, _least(ranked, num_over), "importance")
 
 
+@dataclass(frozen=True, slots=True)
 class WordPruning:
     """The articles' form: leaves out words within lines. Keywords, operators, brackets, literals, spaces and names from
     around the cursor stay; of other names and of comments the least important go, whole, until the budget is met or
     none is left.
     """
 
-    def __init__(self, tokens: LineTokens, vocab_size: int, keeps: Keeps) -> None:
-        self._tokens = tokens
-        self._vocab_size = vocab_size
-        self._keeps = keeps
+    tokens: LineTokens
+    vocab_size: int
+    keeps: Keeps
 
     def shrink(self, parts: Sequence[LinedPart], budget: Budget) -> Shrunk:
-        left = self._tokens.count(parts)
         near = names_near(parts, budget)
-        uncertainty = _Uncertainty(self._tokens, self._vocab_size, budget)
+        importance = _Importance(self.tokens, self.vocab_size, self.keeps, budget)
         cut_up = [[list(words(line.text)) for line in part.lines] for part in parts]
         ranked = []
         for place, lines in enumerate(cut_up):
             for position, line in enumerate(lines):
                 for number, word in enumerate(line):
-                    token_ids = self._tokens.ids(word.text)
-                    importance = float(_importance(uncertainty.read(token_ids), self._keeps).mean())
+                    important, num_tokens = importance.read(word.text)
                     if word.kind == "comment" or (word.kind == "name" and word.text not in near):
-                        ranked.append((importance, place, position, number, len(token_ids)))
-        cut = set()
-        for _, place, position, number, num_tokens in sorted(ranked):
-            if left <= budget.num_tokens:
-                break
-            cut.add((place, position, number))
-            left -= num_tokens
+                        ranked.append(((important,), (place, position, number), num_tokens))
+        cut = _least(ranked, self.tokens.count(parts) - budget.num_tokens)
         kept = _kept_words(cut_up, lambda *where: where not in cut)
         return rewritten(parts, kept, "importance of words")
+
+
+_Where = TypeVar("_Where", tuple[int, int], tuple[int, int, int])
+
+
+def _least(ranked: Iterable[tuple[tuple[float, ...], _Where, int]], num_over: int) -> set[_Where]:
+    """The least important by rank, of so many tokens together as are over, or all there are. The earlier first."""
+    least = set()
+    for _, where, num_tokens in sorted(ranked):
+        if num_over <= 0:
+            break
+        least.add(where)
+        num_over -= num_tokens
+    return least
 
 
 def _kept_words(
