@@ -1,11 +1,13 @@
 """Decides what each step runs, and records what came of it.
 
 There is no prefill phase and no decode phase: a sequence has pending tokens, a step has a budget. Each plan
-gives every sequence that decodes its one token, and spends the rest of the step on prompts, most urgent first
-(engine/urgency.py), as far as there is room for them (engine/step_room.py). Drafts come last (engine/drafting.py).
-Idle work pauses as long as there is any other.
+gives every sequence of the most urgent class that decodes its one token, and spends the rest of the step on prompts,
+most urgent first (engine/urgency.py), as far as there is room for them (engine/step_room.py). What decodes beside a
+more urgent class takes what time is left. Drafts come last (engine/drafting.py). Idle work pauses as long as there is
+any other.
 
-One that does not fit is passed by those that do, until it has waited long enough: then fewer and fewer pass it.
+One that does not fit is passed by those that do, until it has waited long enough: then fewer and fewer pass it, and
+whoever has more than its share gives way.
 
 Blocks run out while output grows, or when somebody more urgent comes. Then the least urgent class, and in it the latest
 arrival, is preempted: its blocks go back, it waits, and what the index still knows of it is reused when it returns. The
@@ -15,11 +17,11 @@ the door), so something always advances.
 Knows no hashes, tensors, text or clocks: times are passed in.
 """
 
-import math
 from bisect import insort
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from halfline.engine.admission import Admission
 from halfline.engine.appending import append
@@ -29,7 +31,7 @@ from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
 from halfline.engine.sequence import Progress, Sequence, Work
 from halfline.engine.stats import EngineStats
 from halfline.engine.step_room import StepRoom
-from halfline.engine.urgency import IDLE, Flows, Urgency, flow_of
+from halfline.engine.urgency import IDLE, Flow, Flows, Urgency, flow_of
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
@@ -41,7 +43,24 @@ from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
 
 _MAX_PASSED = 16
-"""Most sequences that do not fit and are passed by others in one plan: finding out costs a look-up each."""
+_MAX_PASSED_OF_ALL = 48
+"""Most sequences of one flow, and of all, that do not fit and are passed by others in one plan: finding out costs a
+look-up each.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a step that is being planned goes by, and what it has so far."""
+
+    now: float
+    ranks: Mapping[Sequence, int]  # of all but those on hold
+    paused: AbstractSet[Sequence]
+    num_tokens: dict[Sequence, int]
+
+    def worth(self, sequence: Sequence) -> tuple[int, int]:
+        """Who keeps blocks that somebody else needs: lower keeps them longer."""
+        return self.ranks[sequence], sequence.id
 
 
 class Scheduler:
@@ -114,7 +133,6 @@ class Scheduler:
         """The next step. Empty only when no sequence is left but those on hold."""
         if self._in_flight is not None:
             raise InvariantBroken("a step was planned while another is in flight")
-        num_tokens: dict[Sequence, int] = {}
         ranks = {
             sequence: self._urgency.rank(sequence, now)
             for sequence in self._by_id.values()
@@ -123,12 +141,14 @@ class Scheduler:
         num_urgent = sum(rank == 0 for rank in ranks.values())
         best = min(ranks.values(), default=IDLE)
         paused = {sequence for sequence, rank in ranks.items() if best < rank == IDLE}
-        self._plan_decodes(num_tokens, paused, now)
+        turn = _Turn(now, ranks, paused, num_tokens={})
         self._room.begin(shared=num_urgent > 1 or any(each.work.priority == "batch" for each in ranks))
-        self._plan_prompts(num_tokens, paused, now)
-        drafts = self._drafting.plan(num_tokens)
-        chunks = (next_chunk(sequence, count, drafts.get(sequence)) for sequence, count in num_tokens.items())
-        yields = all(ranks[sequence] == IDLE for sequence in num_tokens)
+        self._plan_decodes(turn, best)
+        self._plan_prompts(turn)
+        self._plan_decodes_behind(turn)
+        drafts = self._drafting.plan(turn.num_tokens)
+        chunks = [next_chunk(each, count, drafts.get(each)) for each, count in turn.num_tokens.items()]
+        yields = all(ranks[each] == IDLE for each in turn.num_tokens)
         plan = Plan(tuple(chunks), now, yields)
         if plan.chunks:
             self._in_flight = plan
@@ -203,90 +223,99 @@ class Scheduler:
             if self._kv_format.num_blocks_at(sequence.num_computed) > len(sequence.table.block_ids):
                 raise InvariantBroken(f"sequence {sequence.id} computed past its blocks")
 
-    def _plan_decodes(
-        self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], now: float
-    ) -> None:
-        for sequence in sorted(self._running, key=lambda each: self._urgency.worth(each, now)):
+    def _plan_decodes(self, turn: _Turn, rank: int) -> None:
+        for sequence in self._decoding(turn):
             # An earlier one may just have preempted it.
-            if sequence.running and sequence.num_pending == 1 and sequence not in paused:
-                self._plan_chunk(sequence, 1, num_tokens, now)
+            if sequence.running and turn.ranks[sequence] == rank:
+                self._plan_chunk(sequence, 1, turn)
 
-    def _plan_prompts(
-        self, num_tokens: dict[Sequence, int], paused: AbstractSet[Sequence], now: float
-    ) -> None:
-        prompts = [each for each in self._running if each.num_pending > 1 and each not in paused]
-        # By the block that comes next, the class of whoever computes it.
-        being_computed: dict[tuple[Node, bytes] | None, int] = {}
+    def _plan_decodes_behind(self, turn: _Turn) -> None:
+        """Those that decode beside a more urgent class: a hundred rows of batch work take as long as a prompt."""
+        for sequence in self._decoding(turn):
+            if not self._room.has_time(sequence, turn.num_tokens):
+                break
+            if sequence.running and sequence not in turn.num_tokens:
+                self._plan_chunk(sequence, 1, turn)
+
+    def _decoding(self, turn: _Turn) -> list[Sequence]:
+        """The most urgent first."""
+        decoding = (each for each in self._running if each.num_pending == 1 and each not in turn.paused)
+        return sorted(decoding, key=turn.worth)
+
+    def _plan_prompts(self, turn: _Turn) -> None:
+        prompts = [each for each in self._running if each.num_pending > 1 and each not in turn.paused]
+        # By the block that comes next, the most urgent of those that compute it.
+        computing: dict[tuple[Node, bytes] | None, Sequence] = {}
         for prompt in prompts:
-            self._begins(prompt, being_computed, now)
-        waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in paused]
+            _computes(prompt, computing, turn)
+        waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in turn.paused]
+        passed: Counter[Flow] = Counter()
         num_passed = 0
         held_back: list[Flows] = []
-        for sequence in self._urgency.line_up([*prompts, *waiting], now):
-            if self._room.full(num_tokens):
+        for sequence in self._urgency.line_up([*prompts, *waiting], turn.now):
+            if self._room.full(turn.num_tokens):
                 break
             if not sequence.running:
                 flow = flow_of(sequence)
-                if num_passed == _MAX_PASSED or any(flow[: len(each)] == each for each in held_back):
+                if num_passed == _MAX_PASSED_OF_ALL or passed[flow] == _MAX_PASSED:
+                    continue
+                if any(flow[: len(each)] == each for each in held_back) and (
+                    passed[flow] or not self._urgency.owing(sequence, self._running, turn.now)
+                ):
+                    passed[flow] = passed[flow] or 1  # looked at: the others of its flow are owed no more
                     continue
                 match = self._match(sequence)
-                if being_computed.get(match.missed, math.inf) <= self._urgency.rank(sequence, now):
-                    # A running prompt begins alike: wait for its blocks, do not compute them twice. Not for one of a
-                    # lower class, which may get no rows meanwhile.
-                    continue
-                fitting = self._make_room(sequence, match, num_tokens, now)
-                if fitting is None:
+                ahead = computing.get(match.missed)
+                if ahead is not None and ahead.running and turn.ranks[ahead] <= turn.ranks[sequence]:
+                    # A running prompt begins alike: wait for its blocks, do not compute them twice, and let it have
+                    # this turn to compute them. Not for one of a lower class, which may get no rows meanwhile.
+                    sequence = ahead
+                elif (fitting := self._make_room(sequence, match, turn)) is not None:
+                    self._admit(sequence, fitting)
+                    _computes(sequence, computing, turn)
+                else:
+                    passed[flow] += 1
                     num_passed += 1
-                    behind = self._urgency.held_back(sequence, now)
+                    behind = self._urgency.held_back(sequence, turn.now)
                     if behind is not None:
                         held_back.append(behind)
                     continue
-                self._admit(sequence, fitting)
-                self._begins(sequence, being_computed, now)
-            hurry = self._urgency.rank(sequence, now) != IDLE
-            count = self._room.rows_for(sequence, num_tokens, hurry=hurry)
-            if count:
-                self._plan_chunk(sequence, count, num_tokens, now)
+            if sequence not in turn.num_tokens:
+                hurry = turn.ranks[sequence] != IDLE
+                count = self._room.rows_for(sequence, turn.num_tokens, hurry=hurry)
+                if count:
+                    self._plan_chunk(sequence, count, turn)
 
-    def _begins(
-        self, prompt: Sequence, being_computed: dict[tuple[Node, bytes] | None, int], now: float
-    ) -> None:
-        block = prompt.table.next_block(prompt.token_ids)
-        rank = self._urgency.rank(prompt, now)
-        being_computed[block] = min(rank, being_computed.get(block, rank))
-
-    def _make_room(
-        self, sequence: Sequence, match: Match, num_tokens: dict[Sequence, int], now: float
-    ) -> Match | None:
-        """What it may adopt, after those of a lower class were preempted as far as need be.
+    def _make_room(self, sequence: Sequence, match: Match, turn: _Turn) -> Match | None:
+        """What it may adopt, after those of a lower class were preempted as far as need be, and when it has waited too
+        long those who have more than their share.
 
         None: it does not fit even so, and nothing was preempted for it.
         """
-        rank = self._urgency.rank(sequence, now)
-        lower = [each for each in self._running if self._urgency.rank(each, now) > rank]
-        peers = [each for each in self._running if each not in lower]
+        rank = turn.ranks[sequence]
+        leaving = {each for each in self._running if turn.ranks[each] > rank}
+        leaving |= set(self._urgency.owing(sequence, self._running, turn.now))
+        peers = [each for each in self._running if each not in leaving]
+        lower = sorted(leaving, key=turn.worth)
         if not self._admission.fits(sequence, match, peers, lower=(), leaving=lower):
             return None
-        lower.sort(key=lambda each: self._urgency.worth(each, now))
         while not self._admission.fits(sequence, match, peers, lower):
             if not lower:
                 return None  # a copy for a better match, found only now, is one block too many
-            num_tokens.pop(lower[-1], None)
+            turn.num_tokens.pop(lower[-1], None)
             self._preempt(lower.pop())
             match = self._match(sequence)
         return match
 
-    def _plan_chunk(
-        self, sequence: Sequence, count: int, num_tokens: dict[Sequence, int], now: float
-    ) -> None:
+    def _plan_chunk(self, sequence: Sequence, count: int, turn: _Turn) -> None:
         """Make room for its next `count` tokens, if need be by preempting those less urgent; else it stays out."""
         while not sequence.table.grow(sequence.num_computed + count):
-            least = max(self._running, key=lambda each: self._urgency.worth(each, now))
+            least = max(self._running, key=turn.worth)
             if least is sequence:
                 return
             self._preempt(least)
-            num_tokens.pop(least, None)
-        num_tokens[sequence] = count
+            turn.num_tokens.pop(least, None)
+        turn.num_tokens[sequence] = count
 
     def _match(self, sequence: Sequence) -> Match:
         num_reusable = sequence.num_reusable if self._reuses else 0
@@ -402,6 +431,13 @@ class Scheduler:
             sequence.table.release()
         sequence.running = False
         sequence.num_computed = 0
+
+
+def _computes(prompt: Sequence, computing: dict[tuple[Node, bytes] | None, Sequence], turn: _Turn) -> None:
+    block = prompt.table.next_block(prompt.token_ids)
+    known = computing.setdefault(block, prompt)
+    if turn.ranks[prompt] < turn.ranks[known]:
+        computing[block] = prompt
 
 
 def _arrival(sequence: Sequence) -> int:

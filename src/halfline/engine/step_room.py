@@ -49,6 +49,11 @@ class StepRoom:
             return room
         return max(0, num_timed - (sequence.num_computed + num_timed) % BLOCK_TOKENS)
 
+    def has_time(self, sequence: Sequence, num_tokens: Mapping[Sequence, int]) -> bool:
+        """Whether one more row, of a sequence that nobody has to wait for, is done in time."""
+        most = min(self._step_tokens, self._budget.max_rows(sequence.num_computed, self._may_take_ms))
+        return sum(num_tokens.values()) < most
+
     def learn(self, plan: Plan, step_ms: float) -> None:
         """What a step took. Many that decode together say nothing of what a prompt's rows take."""
         if plan.num_rows < BLOCK_TOKENS or any(chunk.num_tokens > 1 for chunk in plan.chunks):

@@ -14,12 +14,14 @@ user's prompts those that are old enough go in the order of their arrival.
 
 Nobody starves: a key that has waited that long is passed only by those that have waited longer, once each, and has its
 rows; so within it has the user; and within that user's prompts each is passed by those that came before it, and by
-finitely many others. Where the next of them does not fit, `held_back` says who may not take the room meanwhile.
+finitely many others. Where the next of them does not fit, `held_back` says who may not take the room meanwhile, and
+`owing` who gives some up: that is all that others may take then, who have waited long enough and have less.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Series
 from heapq import merge
 
 from halfline.engine.fair_shares import FairShares
@@ -118,9 +120,29 @@ class Urgency:
             return cls, key
         return flow
 
-    def worth(self, sequence: Sequence, now: float) -> tuple[int, int]:
-        """Who keeps blocks that somebody else needs: lower keeps them longer."""
-        return self.rank(sequence, now), sequence.id
+    def owing(self, sequence: Sequence, running: Iterable[Sequence], now: float) -> list[Sequence]:
+        """Who of the `running`, the earliest first, gives way to this one, although no less urgent than it: where its
+        key, or its user, has waited long enough, the latest of whoever has more of them than one beyond what it has
+        itself. So nobody waits for as long as others' answers are, and nobody takes from whom it then owes.
+        """
+        cls, key, user = flow_of(sequence)
+        asked_at = sequence.submitted_at
+        if not self._overdue(cls, asked_at, now):
+            return []
+        by_key: dict[str, list[Sequence]] = defaultdict(list)
+        by_user: dict[str, list[Sequence]] = defaultdict(list)
+        for each in running:
+            its_cls, its_key, its_user = flow_of(each)
+            if its_cls >= cls:
+                by_key[its_key].append(each)
+                if its_key == key:
+                    by_user[its_user].append(each)
+        found: list[Sequence] = []
+        if self._overdue(cls, self._keys[cls].waits_since(key, asked_at), now):
+            found += _more_than(key, by_key)
+        if self._overdue(cls, self._users[cls][key].waits_since(user, asked_at), now):
+            found += _more_than(user, by_user)
+        return found
 
     def _place(self, flow: Flow, asked_at: float, now: float) -> tuple[int, float, int, float]:
         """A flow's place among the others, whose first prompt was asked for then; lower is sooner."""
@@ -154,6 +176,12 @@ class Urgency:
 
 def flow_of(sequence: Sequence) -> Flow:
     return _CLASSES[sequence.work.priority], sequence.work.key, sequence.work.user
+
+
+def _more_than(own: str, shares: Mapping[str, Series[Sequence]]) -> list[Sequence]:
+    """The latest of the others' beyond one more than its own."""
+    num_kept = len(shares.get(own, ())) + 1
+    return [each for name, share in shares.items() if name != own for each in share[num_kept:]]
 
 
 def _due(sequence: Sequence) -> float:

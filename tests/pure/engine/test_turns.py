@@ -41,7 +41,7 @@ def test_batch_work_goes_on_beside_interactive_work() -> None:
     engine.step()
     typed = engine.add(work(prompt_of(20, seed=1), 5))
     plan = engine.step()
-    assert planned(plan) == [batch, typed]
+    assert planned(plan) == [typed, batch]
     assert not plan.yields
 
 
