@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 class Language:
     """`quotes` begin and end strings of one line, `long_quotes` such of many. `comments` go to the line's end.
 
-    `goes_on` are words that carry a statement on at its own indentation (else), `labels` such that do so in its brackets
-    (case); `heads` begin a line that belongs to the statement below it (@decorator). `ends_with` ends a statement
-    wherever its lines are indented; None: indentation does. `list_item` begins lines that belong to a line above in the
-    same column, `directive` such as stand at the margin wherever they belong.
+    `goes_on` are words that carry a statement on at its own indentation (else), `labels` such that do so in its
+    brackets (case); `heads` begin a line that belongs to the statement below it (@decorator). `ends_with` ends a
+    statement wherever its lines are indented; None: indentation does. `list_item` begins lines that belong to a line
+    above in the same column, `directive` such as stand at the margin wherever they belong.
     """
 
     name: str

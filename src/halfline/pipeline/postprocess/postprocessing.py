@@ -23,6 +23,7 @@ from halfline.pipeline.postprocess.single_line import SingleLine
 from halfline.pipeline.postprocess.suffix_overlap import SuffixOverlap
 from halfline.pipeline.postprocess.surroundings import Surroundings, surroundings
 from halfline.pipeline.postprocess.trailing_blanks import TrailingBlanks
+from halfline.pipeline.postprocess.whole_characters import WholeCharacters
 from halfline.request import Bounds, CompletionRequest, Document, SamplingParams
 from halfline.sampling.reader import Detokenizer, Reader, TextFilter
 from halfline.sampling.stop import StopStrings
@@ -51,6 +52,7 @@ class Postprocessing:
         filters: list[TextFilter] = [StopStrings(self.stop)] if self.stop else []
         rewrites: Sequence[TextRewrite] = ()
         if self.around is not None:
+            detokenizer = WholeCharacters(detokenizer)
             filters += editor_filters(self.around)
             rewrites = editor_rewrites(self.around)
         if self.bounds.min_indent:

@@ -56,3 +56,13 @@ async def test_an_answer_that_the_model_does_not_believe_in_is_not_shown_and_not
         assert "min_confidence" in hidden.receipt.cut_characters
         again = await pipeline.complete(request(CALL, id="r3", min_confidence=confidence))
         assert again.choices[0].text == "'hi'"
+
+
+async def test_an_editor_is_shown_nothing_of_a_character_that_the_limit_cuts_in_two() -> None:
+    async with running_pipeline(ScriptedExecutor("'👩'", len("print("))) as (pipeline, _):
+        shown = await pipeline.complete(request(CALL, max_tokens=3))
+        assert (shown.choices[0].text, shown.choices[0].finish_reason) == ("'", "length")
+        known = await pipeline.complete(request(CALL, id="r2", max_tokens=5))
+        assert known.choices[0].text == "'👩"
+        bare = await pipeline.complete(request(CALL, id="r3", max_tokens=3, postprocess=False))
+        assert bare.choices[0].text == "'\ufffd"
