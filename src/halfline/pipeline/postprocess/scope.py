@@ -115,7 +115,7 @@ class Scope:
             return
         if not self._begun:
             self._begin(character, column)
-        elif not self._written and column == self._limit:
+        elif not self._written and column == self._limit and not self._lists(character):
             self._begin_head()  # the cursor's line was complete: this is the next one
         elif column <= self._limit and not self._belongs(character, column):
             if column == self._limit and any(each.startswith(character) for each in self._goes_on):
@@ -148,7 +148,11 @@ class Scope:
         if self._head.startswith((*language.heads, *self._comments)):
             self._begin_head()
             return True
-        return character == language.list_item and (self._last == ":" or not self._head.startswith(character))
+        return self._lists(character)
+
+    def _lists(self, character: str) -> bool:
+        """Whether it begins one of the entries that stand in the column of their key."""
+        return character == self._language.list_item and not self._head.startswith(character)
 
     @property
     def _goes_on(self) -> tuple[str, ...]:
