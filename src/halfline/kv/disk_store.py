@@ -16,6 +16,7 @@ import os
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +54,7 @@ class DiskStore:
             Counter()
         )  # by the parent's file name, whether or not that is there
         self.num_bytes = 0
+        self._refused = False
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _lock(directory)
@@ -91,7 +93,9 @@ class DiskStore:
         self._add(file_name, header)
 
     def read(self, name: bytes, tokens: bytes) -> memoryview | None:
-        """The data of the block of that name and these tokens; None when it is not there or not right."""
+        """The data of the block of that name and these tokens; None when it is not there or not right. A directory that
+        can only be read any more is read: nothing is raised.
+        """
         file_name = self._file_name(name)
         if file_name not in self._entries:
             return None
@@ -102,13 +106,15 @@ class DiskStore:
             _log.warning("a KV block could not be read", extra={"path": str(path), "error": str(error)})
             found = None
         if found is None:
-            self._delete(file_name)
+            with self._passed_over(path):
+                self._delete(file_name)
             return None
         header, data = found
         if (header.name, header.tokens) != (name, tokens):
             return None  # its file's name is the same and nothing else: somebody else's block
         self._entries.move_to_end(file_name)
-        os.utime(path)
+        with self._passed_over(path):
+            os.utime(path)  # the order of eviction behind the next start
         return data
 
     def close(self) -> None:
@@ -121,6 +127,16 @@ class DiskStore:
         assert sizes == {name: entry.num_bytes for name, entry in self._entries.items()}
         assert self.num_bytes == sum(sizes.values()) <= self._max_bytes
         assert self._num_children == Counter(entry.parent for entry in self._entries.values())
+
+    @contextmanager
+    def _passed_over(self, path: Path) -> Iterator[None]:
+        """What the disk refuses is said once, and goes on without."""
+        try:
+            yield
+        except OSError as error:
+            if not self._refused:
+                _log.warning("a KV file cannot be changed", extra={"path": str(path), "error": str(error)})
+            self._refused = True
 
     def _find_files(self) -> None:
         """Learn what is there, delete what is not ours."""

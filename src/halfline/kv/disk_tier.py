@@ -4,8 +4,9 @@ Saving: every full block that is new is put on a list; an idle engine copies one
 worker's thread. A block that lost its place before its turn is gone: keystrokes come first.
 
 Fetching: a prompt that begins with more blocks than the arena knows waits while they are read, in portions that land
-between two steps, and is then matched as any other. A fetch that makes no progress for a while is given up: what the
-disk does not deliver is computed.
+between two steps, and is then matched as any other. One that begins like a prompt that waits already waits for the same
+blocks, and then perhaps for some of its own. A fetch that makes no progress for a while is given up: what the disk does
+not deliver is computed.
 
 Belongs to the engine's thread. Knows blocks and sequences' ids; nothing of queues or steps.
 """
@@ -39,14 +40,23 @@ class BlockMover(Protocol):
     def import_blocks(self, block_ids: Sequence[int], data: NDArray[np.uint8]) -> None: ...
 
 
-@dataclass(slots=True)
-class _Landing:
-    """A fetch under way, who waits for it, and where its blocks go."""
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """What is to be fetched for a sequence. `num_known`: of its blocks, when it was asked for."""
 
-    fetch: Fetch
-    waiting: set[int]
+    sequence_id: int
     table: BlockTable  # holds blocks only while a portion lands
     token_ids: Sequence[int]
+    num_known: int
+
+
+@dataclass(slots=True)
+class _Landing:
+    """A fetch under way, for whom it was begun, and who waits for it, by their sequences' ids."""
+
+    fetch: Fetch
+    prompt: _Prompt
+    waiting: dict[int, _Prompt]
     progress_at: float
 
 
@@ -108,6 +118,7 @@ class DiskTier:
         `table` is an empty one of the sequence's namespace.
         """
         nodes = table.match(token_ids).nodes
+        prompt = _Prompt(sequence_id, table, token_ids, len(nodes))
         past = self._store.names.of(nodes[-1] if nodes else table.root)
         wanted = []
         for tokens in token_blocks(token_ids[len(nodes) * BLOCK_TOKENS :])[
@@ -121,17 +132,17 @@ class DiskTier:
             return False
         for landing in self._landings:
             if landing.fetch.wanted[0] == wanted[0]:
-                landing.waiting.add(sequence_id)  # begins alike, and so finds most of its own there
+                landing.waiting[sequence_id] = prompt  # begins alike
                 return True
         fetch = Fetch(len(nodes), wanted)
-        self._landings.append(_Landing(fetch, {sequence_id}, table, token_ids, now))
+        self._landings.append(_Landing(fetch, prompt, {sequence_id: prompt}, now))
         self._worker.read(fetch)
         return True
 
     def drop(self, sequence_id: int) -> None:
         """The sequence has ended; unknown ones are passed over."""
         for landing in self._landings:
-            landing.waiting.discard(sequence_id)
+            landing.waiting.pop(sequence_id, None)
         self._give_up([landing for landing in self._landings if not landing.waiting])
 
     def land(self, now: float) -> set[int]:
@@ -143,10 +154,22 @@ class DiskTier:
                 self._place(landing, portion)
                 if portion.last:
                     self._landings.remove(landing)
-                    return landing.waiting
+                    return {
+                        each.sequence_id
+                        for each in landing.waiting.values()
+                        if not self._goes_on(each, landing, now)
+                    }
         late = [landing for landing in self._landings if now - landing.progress_at > PATIENCE_S]
         self._give_up(late)
         return {sequence_id for landing in late for sequence_id in landing.waiting}
+
+    def _goes_on(self, prompt: _Prompt, landing: _Landing, now: float) -> bool:
+        """Whether one for whom the fetch was not begun waits for more. Only one that it brought further: an arena that
+        has no room for what comes would be filled for ever.
+        """
+        if prompt is landing.prompt or len(prompt.table.match(prompt.token_ids).nodes) <= prompt.num_known:
+            return False
+        return self.fetch(prompt.sequence_id, prompt.table, prompt.token_ids, now)
 
     def close(self) -> None:
         """End the worker once it has written what it was handed."""
@@ -159,7 +182,7 @@ class DiskTier:
 
     def _place(self, landing: _Landing, portion: Portion) -> None:
         """Give the portion's blocks a place in the arena, if their past is still there, and let them be found."""
-        table, token_ids = landing.table, landing.token_ids
+        table, token_ids = landing.prompt.table, landing.prompt.token_ids
         stop = portion.first_block + len(portion.blocks)
         match = table.match(token_ids).first(stop)
         known = len(match.nodes)

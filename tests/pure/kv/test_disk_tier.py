@@ -121,6 +121,45 @@ def test_prompts_that_wait_for_the_same_blocks_read_them_once(tmp_path: Path) ->
         assert engine.stats().total_fetched_blocks == 12
 
 
+def test_prompts_that_begin_alike_and_part_fetch_what_is_their_own_too(tmp_path: Path) -> None:
+    files = [[7] * BLOCK + [number] * 2 * BLOCK + PROMPT[:100] for number in range(4)]
+    with running(open_store(tmp_path)) as engine:
+        for file in files:
+            num_reused(engine, file)
+
+    async def together(engine: EngineHandle) -> None:
+        results = await asyncio.gather(*(complete(engine, file) for file in files))
+        for file, (tokens, outcome) in zip(files, results, strict=True):
+            assert tokens == alone(file, 3)
+            assert len(file) - outcome.stats.num_reused <= BLOCK
+
+    with running(open_store(tmp_path)) as engine:
+        asyncio.run(together(engine))
+        assert engine.stats().total_fetched_blocks == 1 + 4 * 8, "what they begin with is read once"
+
+
+def test_a_directory_that_can_only_be_read_any_more_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(open_store(tmp_path)) as engine:
+        num_reused(engine, PROMPT)
+        num_reused(engine, PROMPT[100:])
+    damaged = min(tmp_path.glob("*.kv"), key=lambda path: path.stat().st_mtime_ns)
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with running(open_store(tmp_path)) as engine:
+        monkeypatch.setattr("os.utime", refuse)
+        monkeypatch.setattr(Path, "unlink", refuse)
+        assert num_reused(engine, PROMPT[100:]) == 96
+        assert num_reused(engine, PROMPT) == 0, "its first block is damaged"
+        assert num_reused(engine, [*PROMPT[100:], 1, 2]) >= 96
+        monkeypatch.undo()
+    assert [record.message for record in caplog.records] == ["a KV file cannot be changed"]
+
+
 def test_an_engine_that_broke_leaves_its_directory_to_the_next_with_what_it_had_saved(tmp_path: Path) -> None:
     def breaks(batch: Batch) -> None:
         raise RuntimeError("the machine is on fire")
@@ -197,7 +236,11 @@ def test_a_disk_that_hangs_costs_its_patience_and_no_more(slow_store: SlowStore)
         slow_store.opened.set()
 
 
-def test_others_go_on_while_a_prompt_waits_for_the_disk(slow_store: SlowStore) -> None:
+def test_others_go_on_while_a_prompt_waits_for_the_disk(
+    slow_store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("halfline.kv.disk_tier.PATIENCE_S", PATIENCE_S)  # however slowly the others go on
+
     async def main(engine: EngineHandle) -> None:
         waiting = asyncio.create_task(complete(engine, PROMPT))
         tokens, _ = await complete(engine, PROMPT[100:], 20)
