@@ -1,13 +1,14 @@
 """What is known of a prompt is taken over and not computed again; what follows is the same."""
 
 import pytest
-from character_work import alone, ids, prompt_of, work
+from character_work import VOCAB, alone, ids, prompt_of, work
 from stepped_engine import SteppedEngine
 
-from halfline.engine.hash_executor import HashExecutor
+from halfline.engine.hash_executor import HashExecutor, hash_logits
 from halfline.engine.options import EngineOptions
 from halfline.errors import InvariantBroken
 from halfline.model.kv_format import INT8
+from halfline.sampling.sampler import score
 
 
 def test_of_a_prompt_seen_before_only_the_last_token_is_computed() -> None:
@@ -40,6 +41,21 @@ def test_generated_tokens_are_reused_as_the_next_prompt() -> None:
     engine.add(1, work(prompt + ids(alone(prompt, 30)), 5))
     engine.run()
     assert engine.outcomes[1].stats.num_reused == 49
+
+
+@pytest.mark.parametrize("max_new_tokens", [0, 3])
+def test_prompt_scores_are_the_same_warm_and_cold_and_all_rows_are_computed(max_new_tokens: int) -> None:
+    prompt = prompt_of(70, seed=9)
+    expected = [score(hash_logits(prompt[:place], VOCAB), prompt[place], 2) for place in range(1, 70)]
+    engine = SteppedEngine()
+    engine.add(0, work(prompt, 5))
+    engine.run()
+    engine.add(1, work(prompt, max_new_tokens, prompt_logprobs=2))
+    engine.run()
+    assert engine.prompt_scores[1] == expected
+    assert engine.outcomes[1].stats.num_reused == 0
+    assert engine.outcomes[1].stats.num_computed == 70 + max(0, max_new_tokens - 1)
+    assert engine.tokens[1] == alone(prompt, max_new_tokens)
 
 
 def test_tenants_reuse_nothing_of_each_other() -> None:

@@ -59,7 +59,6 @@ async def test_a_token_s_offset_is_where_its_text_stands_in_the_choice(echo: boo
     prompt = (BOS_ID, *"🎉x".encode())
     echoed, num_echoed = ([0, 0, 0, 0, 0, 1], 2) if echo else ([], 0)
     offsets = echoed + [num_echoed + place for place in (0, 0, 1, 2, 2, 2, 2, 3)]
-
     async with running_pipeline(ScriptedExecutor("é!🎉b", len(prompt))) as (pipeline, _):
         asked = request(prompt, echo=echo, params=SamplingParams(logprobs=0))
         choice = (await pipeline.complete(asked)).choices[0]

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_completion_can_be_called_off_by_its_tenant_alone_and_only_while_it_runs() -> None:
     gate = Gate(closed_from=6)
-
     async with held_pipeline(gate) as (pipeline, _):
         task = asyncio.create_task(pipeline.complete(numbered(1)))
         await gate.reached()
@@ -33,7 +32,6 @@ async def test_a_completion_can_be_called_off_by_its_tenant_alone_and_only_while
 async def test_idle_work_that_is_shed_is_told_when_to_come_back() -> None:
     gate = Gate(closed_from=1)
     options = EngineOptions(step_tokens=16, max_num_seqs=1, max_waiting=4)
-
     async with held_pipeline(gate, options) as (pipeline, _):
         idle = asyncio.create_task(pipeline.complete(numbered(1, priority="idle")))
         await gate.reached()
@@ -53,7 +51,6 @@ async def test_in_a_crowd_windows_are_half_as_long_and_the_receipt_says_so() -> 
     gate = Gate(closed_from=1)
     options = EngineOptions(step_tokens=64, max_num_seqs=1, max_waiting=8)
     text = "".join(f"line {number}\n" for number in range(160))
-
     async with held_pipeline(gate, options) as (pipeline, _):
         calm = asyncio.create_task(pipeline.complete(numbered(0, prompt=Document(text, ""), max_tokens=1)))
         await gate.reached()

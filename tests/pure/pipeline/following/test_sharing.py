@@ -14,7 +14,6 @@ pytestmark = pytest.mark.anyio
 
 async def test_equal_requests_in_flight_are_computed_once_and_each_gets_its_answer() -> None:
     gate = Gate(closed_from=5)
-
     async with held_pipeline(gate) as (pipeline, engine):
         first = asyncio.create_task(pipeline.complete(numbered(1)))
         await gate.reached()
@@ -48,7 +47,6 @@ async def test_equal_requests_in_flight_are_computed_once_and_each_gets_its_answ
 )
 async def test_what_differs_in_anything_is_computed_for_itself(changes: dict[str, Any]) -> None:
     gate = Gate(closed_from=3)
-
     async with held_pipeline(gate) as (pipeline, _):
         first = asyncio.create_task(pipeline.complete(numbered(1)))
         await gate.reached()
@@ -63,7 +61,6 @@ async def test_what_differs_in_anything_is_computed_for_itself(changes: dict[str
 async def test_drawn_answers_are_shared_only_with_the_same_seed(seed: int | None, shares: bool) -> None:
     gate = Gate(closed_from=3)
     params = SamplingParams(temperature=1.0, seed=seed, ignore_eos=True)
-
     async with held_pipeline(gate) as (pipeline, _):
         first = asyncio.create_task(pipeline.complete(numbered(1, params=params)))
         await gate.reached()
@@ -78,7 +75,6 @@ async def test_drawn_answers_are_shared_only_with_the_same_seed(seed: int | None
 @pytest.mark.parametrize("leaver", [0, 1])
 async def test_one_that_leaves_does_not_hurt_those_that_share_its_generation(leaver: int) -> None:
     gate = Gate(closed_from=5)
-
     async with held_pipeline(gate) as (pipeline, engine):
         tasks = [asyncio.create_task(pipeline.complete(numbered(1)))]
         await gate.reached()
@@ -101,7 +97,6 @@ async def test_when_the_leader_leaves_early_who_waited_longest_has_the_work_in_i
     num_leavers: int, how: str
 ) -> None:
     gate = Gate(closed_from=5)
-
     async with held_pipeline(gate) as (pipeline, _):
         tasks = [asyncio.create_task(pipeline.complete(numbered(1)))]
         await gate.reached()
@@ -133,7 +128,6 @@ async def test_when_the_leader_leaves_early_who_waited_longest_has_the_work_in_i
 
 async def test_when_all_have_left_the_generation_ends_and_who_comes_then_starts_anew() -> None:
     gate = Gate(closed_from=5)
-
     async with held_pipeline(gate) as (pipeline, _):
         tasks = [asyncio.create_task(pipeline.complete(numbered(1)))]
         await gate.reached()

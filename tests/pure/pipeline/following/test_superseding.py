@@ -46,7 +46,6 @@ async def test_a_newer_request_of_the_same_cursor_ends_the_older_one_wherever_it
     held_step, length = STAGES[stage]
     gate = Gate(closed_from=held_step)
     options = EngineOptions(step_tokens=32, max_num_seqs=1, speculation="off")
-
     async with held_pipeline(gate, options) as (pipeline, _):
         before = []
         if stage == "queue":
@@ -74,7 +73,6 @@ async def test_a_newer_request_of_the_same_cursor_ends_the_older_one_wherever_it
 
 async def test_a_newer_request_that_asks_the_same_takes_the_generation_over() -> None:
     gate = Gate(closed_from=6)
-
     async with held_pipeline(gate) as (pipeline, engine):
         older = asyncio.create_task(pipeline.complete(typed(1, "abc")))
         await gate.reached()
@@ -104,7 +102,6 @@ async def test_a_newer_request_that_asks_the_same_takes_the_generation_over() ->
 )
 async def test_whoever_is_not_the_same_cursor_supersedes_nobody(identity: Identity | None) -> None:
     gate = Gate(closed_from=4)
-
     async with held_pipeline(gate) as (pipeline, _):
         older = asyncio.create_task(pipeline.complete(typed(1, "abc")))
         await gate.reached()
