@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -47,12 +48,15 @@ class Layered(HashExecutor):
         return None if outputs is None else replace(outputs, top=None)
 
 
-def run(main: Callable[[CompletionPipeline, EngineHandle, Layered], Awaitable[None]]) -> None:
+def run(
+    main: Callable[[CompletionPipeline, EngineHandle, Layered], Awaitable[None]],
+    options: PipelineOptions | None = None,
+) -> None:
     async def patient() -> None:
         executor = Layered()
         engine = EngineHandle(executor, EngineOptions(step_tokens=64, max_num_seqs=16, speculation="off"))
         engine.start()
-        pipeline = CompletionPipeline(engine, TOKENIZER, executor.spec, PipelineOptions())
+        pipeline = CompletionPipeline(engine, TOKENIZER, executor.spec, options or PipelineOptions())
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await main(pipeline, engine, executor)
@@ -150,3 +154,29 @@ def test_a_keystroke_waits_for_no_more_than_the_layer_that_runs() -> None:
         await asyncio.gather(*keystrokes)
 
     run(main)
+
+
+def test_guesses_teach_nothing_to_the_document_that_they_are_guesses_at() -> None:
+    """A window is exchanged after so many keystrokes, and no guess is one."""
+    typed = "".join(f"line {n}\n" for n in range(40))
+    sizes = PipelineOptions(prefix_tokens=256, fresh_prefix_tokens=64, grown_prefix_tokens=96)
+    windows: dict[bool, list[tuple[object, object]]] = {}
+
+    async def main(
+        guesses: bool, pipeline: CompletionPipeline, engine: EngineHandle, executor: Layered
+    ) -> None:
+        windows[guesses] = found = []
+        for number in range(12):
+            asked = at_cursor(number, typed[: 200 + number])
+            ledger = (await pipeline.complete(asked)).receipt.ledger
+            found.append((ledger["anchor"], ledger["prefix_characters_left_out"]))
+            if guesses:
+                await pipeline.foresight.alternatives(asked, 3, Errand())
+                prefixes = [typed[: 201 + number], typed[: 300 + number], typed[:100]]
+                nexts = [at_cursor(100 + number, prefix) for prefix in prefixes]
+                await pipeline.foresight.look_ahead(nexts, 3, Errand())
+
+    for guesses in (False, True):
+        run(partial(main, guesses), sizes)
+    assert windows[True] == windows[False]
+    assert "grown" in {anchor for anchor, _ in windows[False]}
