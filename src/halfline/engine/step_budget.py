@@ -19,7 +19,7 @@ _NEWS = 0.25  # what the latest step counts for in an average
 _OUTLIER = 3.0  # a step that took longer than so many times the expected is mostly an accident of the machine
 _IN_TIME = 0.95  # share of steps that are to be
 _NUDGE = 0.1
-_UNKNOWN_ROWS = 4 * BLOCK_TOKENS  # before anything was measured
+_UNKNOWN_ROWS = 4 * BLOCK_TOKENS  # at least, before any were measured
 _FIRST_CLASS = 256
 
 
@@ -34,8 +34,8 @@ class StepBudget:
     def max_rows(self, context: int, step_ms: float) -> int:
         """Rows of a step of at most `step_ms`, when `context` places are before them; at least one block."""
         row_ms = self._expected_row_ms(_class_of(context))
-        if row_ms is None:
-            return _UNKNOWN_ROWS
+        if row_ms is None:  # one takes no longer than a short step
+            return max(_UNKNOWN_ROWS, int(step_ms / self._fixed_ms) if self._fixed_ms else 0)
         return max(BLOCK_TOKENS, int((step_ms / self._lateness - self._fixed_ms) / row_ms))
 
     def learn(self, num_rows: int, context: float, step_ms: float) -> None:

@@ -29,6 +29,13 @@ def test_what_short_steps_took_is_not_taken_for_the_time_of_their_few_rows() -> 
     assert budget.max_rows(0, 4 * STEP_MS) == pytest.approx(232, abs=4)
 
 
+def test_before_a_long_step_ran_short_ones_say_how_many_rows_there_is_time_for_at_least() -> None:
+    budget = StepBudget()
+    for _ in range(60):
+        budget.learn(1, 0.0, 0.1)
+    assert budget.max_rows(0, STEP_MS) == pytest.approx(300, abs=2)
+
+
 @pytest.mark.parametrize("spread", [0.1, 0.3])
 def test_on_an_unsteady_machine_nineteen_steps_in_twenty_are_in_time(spread: float) -> None:
     generator = random.Random(7)
