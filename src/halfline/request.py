@@ -17,8 +17,8 @@ same identity, given up under overload, or lost."""
 
 Tier = Literal["miss", "exact", "typed", "continued", "syntax", "semantic", "http"]
 """Where an answer came from: computed; known as a whole because exactly that was asked before, or because it was
-predicted; known in its beginning; computed from a guess that the model agreed with, made from code that differs in
-names only, or from text that means about the same; or fetched by its address."""
+predicted; known in its beginning; guessed as a whole, and the model agreed, from code that differs in names only or
+from text that means about the same; or fetched by its address."""
 
 Caching = Literal["use", "refresh", "none"]
 """Whether a request may be answered from what is known, is to be computed anew and kept, or computed and not kept."""

@@ -28,13 +28,16 @@ from halfline.api.serving import Loaded
 from halfline.bench.cache_requests import Place, Way, edited, renamed
 from halfline.bench.in_process import Reply, call, until_healthy
 
+GUESSING = ("syntax", "semantic")
+"""Tiers that propose an answer for the model to agree with."""
+
 _DECODE = re.compile(r"decode;dur=([\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request. `decode_ms` and `num_tokens` 0 where the reply does not say; of its tokens `num_agreed` were guessed
-    by the tier, and the model agreed.
+    by the tier `guessed_by`, and the model agreed; "" and 0 where nothing was.
     """
 
     way: Way
@@ -44,7 +47,8 @@ class Asked:
     thread_ms: float
     decode_ms: float
     num_tokens: int
-    num_agreed: int
+    num_agreed: int = 0
+    guessed_by: str = ""
 
 
 @dataclass(slots=True)
@@ -135,7 +139,7 @@ class _Client:
         headers = {} if known.etag is None else {"if-none-match": known.etag}
         reply = await call(self._app, "GET", address, headers=headers)
         self._replayed.asked.append(
-            Asked("fetch", place.source, reply.cache, reply.wall_ms, reply.thread_ms, 0.0, 0, 0)
+            Asked("fetch", place.source, reply.cache, reply.wall_ms, reply.thread_ms, 0.0, 0)
         )
         if reply.status == 200:
             known.etag = reply.headers["etag"]
@@ -162,7 +166,7 @@ class _Client:
                 reply.thread_ms,
                 float(decode[1]) if decode else 0.0,
                 said["usage"]["completion_tokens"],
-                why["accepted_tokens"].get(tier, 0) if why else 0,
+                *_agreed(why),
             )
         )
         if question is None:
@@ -209,6 +213,13 @@ class _Client:
             self._replayed.false.append(
                 {"tier": tier, "path": place.path, "text": text, "right": right, "before": place.before}
             )
+
+
+def _agreed(receipt: Mapping[str, Any]) -> tuple[int, str]:
+    """How many tokens were guessed right by a tier, and which; of a receipt that may not be there."""
+    accepted: Mapping[str, int] = receipt.get("accepted_tokens", {})
+    agreed = [(accepted[tier], tier) for tier in GUESSING if accepted.get(tier)]
+    return max(agreed, default=(0, ""))
 
 
 def _question(place: Place, receipt: Mapping[str, Any]) -> bytes:

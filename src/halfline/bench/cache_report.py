@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from halfline.bench.cache_replay import Asked, Replayed
+from halfline.bench.cache_replay import GUESSING, Asked, Replayed
 from halfline.bench.cache_requests import MIX, SKEW
 
 _ROWS_AT_ONCE = 100
@@ -20,10 +20,14 @@ TIERS = ("miss", "exact", "typed", "http", "syntax", "semantic")
 
 
 def summary(replayed: Replayed) -> dict[str, object]:
-    """Plain data; milliseconds."""
+    """Plain data; milliseconds. A miss is who was helped by no guess."""
     asked = replayed.asked
-    misses = [each for each in asked if each.tier == "miss"]
+    misses = [each for each in asked if each.tier == "miss" and not each.num_agreed]
     by_tier = {tier: [each for each in asked if each.tier == tier] for tier in TIERS}
+    by_tier["miss"] = misses
+    by_guess = {
+        tier: [each for each in asked if each.guessed_by == tier and each.num_agreed] for tier in GUESSING
+    }
     tiers = {tier: _tier(own, len(asked), misses) for tier, own in by_tier.items()}
     return {
         "requests": len(asked),
@@ -31,7 +35,7 @@ def summary(replayed: Replayed) -> dict[str, object]:
         "zipf_exponent": SKEW,
         "sources": dict(Counter(each.source for each in asked)),
         "tiers": {tier: each for tier, each in tiers.items() if each},
-        "guessed": {tier: _guessed(by_tier[tier], misses) for tier in ("syntax", "semantic")},
+        "guessed": {tier: _guessed(own, misses) for tier, own in by_guess.items()},
         "by_way": {way: dict(Counter(each.tier for each in asked if each.way == way)) for way in MIX},
         "questions": replayed.num_questions,
         "checked": dict(replayed.num_checked),
@@ -118,13 +122,11 @@ def _tier(own: Sequence[Asked], num_asked: int, misses: Sequence[Asked]) -> dict
 
 
 def _guessed(own: Sequence[Asked], misses: Sequence[Asked]) -> dict[str, dict[str, float]]:
-    """Of a tier that guesses: where the model agreed with all of the guess, and where with its beginning only.
-
-    What comes last of an answer is never guessed: it comes with the pass over the guess.
-    """
-    whole = [each for each in own if each.num_agreed >= each.num_tokens - 1]
-    part = [each for each in own if each.num_agreed < each.num_tokens - 1]
-    kinds = {"whole": whole, "in part": part}
+    """Where the model agreed with all of the guess, which is the tier's hit, and where with its beginning only."""
+    kinds = {
+        "whole": [each for each in own if each.tier == each.guessed_by],
+        "in part": [each for each in own if each.tier != each.guessed_by],
+    }
     return {kind: _tier(each, len(own), misses) for kind, each in kinds.items() if each}
 
 
@@ -133,7 +135,7 @@ def _decode_ms(asked: Sequence[Asked]) -> float | None:
 
     Of the time from the first step that brought a token to the end. None without any; known answers have none.
     """
-    each = [one for one in asked if one.num_tokens > 1 and one.tier in ("miss", "syntax", "semantic")]
+    each = [one for one in asked if one.num_tokens > 1 and one.tier in ("miss", *GUESSING)]
     if not each:
         return None
     return sum(one.decode_ms for one in each) / sum(one.num_tokens - 1 for one in each)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from halfline.engine.speculation.draft import DraftSource
+from halfline.engine.speculation.draft import ProposalSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class GuessingTier(Protocol):
     """
 
     @property
-    def source(self) -> DraftSource: ...
+    def source(self) -> ProposalSource: ...
 
     def look(self, cursor: Cursor) -> Look | None:
         """None where it knows nothing to do with that cursor."""

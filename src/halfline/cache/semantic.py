@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from halfline.cache.embedding import TextEmbedder
 from halfline.cache.guessing import Cursor
 from halfline.cache.seal import sealed, unsealed
-from halfline.engine.speculation.draft import DraftSource
+from halfline.engine.speculation.draft import ProposalSource
 from halfline.errors import MissingExtra
 from halfline.telemetry.log import fields
 
@@ -38,7 +38,7 @@ class SemanticTier:
     Raises MissingExtra. A file that is not whole, or another embedder's, is passed over.
     """
 
-    source: DraftSource = "semantic"
+    source: ProposalSource = "semantic"
 
     def __init__(self, embedder: TextEmbedder, min_similarity: float, file: Path | None = None) -> None:
         try:

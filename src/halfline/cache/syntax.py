@@ -9,14 +9,14 @@ from halfline.cache.guessing import Cursor
 from halfline.cache.scope import Scope, scope_at
 from halfline.cache.store import Store
 from halfline.document.syntax_tree import grammar_for, has_grammars
-from halfline.engine.speculation.draft import DraftSource
+from halfline.engine.speculation.draft import ProposalSource
 from halfline.errors import MissingExtra
 
 
 class SyntaxTier:
     """Raises MissingExtra without the extra `syntax`."""
 
-    source: DraftSource = "syntax"
+    source: ProposalSource = "syntax"
 
     def __init__(self, store: Store) -> None:
         if not has_grammars():

@@ -33,13 +33,22 @@ class Answers(Protocol):
         """Wait until more than the first `num_heard` have come, or somebody calls `wake`."""
 
 
+class Guess(Protocol):
+    """What a tier said that the answer would be."""
+
+    @property
+    def right(self) -> Tier | None:
+        """Who guessed it, if the answer is what was guessed; None as long as it has not ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Answers under way. `num_known` of their tokens nobody has to compute."""
+    """Answers under way. `num_known` of their tokens nobody has to compute; `guess` None: nobody guessed any."""
 
     answers: Answers
     tier: Tier = "miss"
     num_known: int = 0
+    guess: Guess | None = None
 
 
 class KnownAnswers:

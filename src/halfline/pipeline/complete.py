@@ -26,7 +26,7 @@ from halfline.pipeline.listening import Listeners
 from halfline.pipeline.options import PipelineOptions
 from halfline.pipeline.postprocess.postprocessing import Postprocessing, postprocessing
 from halfline.pipeline.prompt import Prompt, PromptBuilder
-from halfline.pipeline.proposals import Proposals
+from halfline.pipeline.proposals import Proposals, Proposing
 from halfline.pipeline.question import question, question_digest
 from halfline.pipeline.receipts import Receipts, Trace
 from halfline.pipeline.suffix_judge import SuffixJudge
@@ -229,24 +229,27 @@ class CompletionPipeline:
                 return known
             listeners.add(Recording(self._exact, address, request.num_choices))
 
+        guess: Proposing | None = None
+
         def propose() -> Proposal | None:
-            proposing = self.proposals.about(request, prompt)
-            if proposing is None:
+            nonlocal guess
+            guess = self.proposals.about(request, prompt)
+            if guess is None:
                 return None
-            listeners.add(proposing)
-            return proposing.proposal
+            listeners.add(guess)
+            return guess.proposal
 
         if self._remembers(request):
             asked = replace(self._works.greedy(request, prompt, trims, left_ms), propose=propose)
             if request.caching == "refresh":
                 return self._typed_through.begin_anew(asked, listeners)
-            return self._typed_through.begin(asked, listeners)
+            return replace(self._typed_through.begin(asked, listeners), guess=guess)
         works = [
             self._works.whole(request, prompt, trims, index, left_ms) for index in range(request.num_choices)
         ]
         if is_greedy(request):
             works = [replace(work, proposal=propose()) for work in works]
-        return Begun(self._engine.submit(works, listeners))
+        return Begun(self._engine.submit(works, listeners), guess=guess)
 
     def _known(
         self,

@@ -16,7 +16,7 @@ from halfline.engine.speculation.draft import Proposal
 from halfline.engine.speculation.repeats import Repeats
 from halfline.errors import UnencodableText
 from halfline.pipeline.prompt import Prompt
-from halfline.request import CompletionRequest, Document
+from halfline.request import CompletionRequest, Document, Tier
 from halfline.sampling.sampler import Scored
 from halfline.text.tokenizer import Tokenizer
 
@@ -122,10 +122,24 @@ class Proposing:
     proposal: Proposal | None = None
     looks: list[_Looked] = field(default_factory=list)
     tokens: list[Scored] = field(default_factory=list)
+    ended: bool = False
+
+    @property
+    def right(self) -> Tier | None:
+        """The tier whose guess the answer is. Its last token comes with the pass over those before it: that need not
+        have been guessed.
+        """
+        token_ids = tuple(each.token_id for each in self.tokens[:-1])
+        if self.proposal is None or not self.ended or not token_ids:
+            return None
+        num_context = min(_CONTEXT, len(self.prompt.token_ids))
+        guessed_ids = self.proposal.tokens.after(num_context, len(token_ids))
+        return self.proposal.source if guessed_ids == token_ids else None
 
     def __call__(self, position: int, progress: Progress) -> None:
         self.tokens += progress.sampled
         if progress.outcome is not None:
+            self.ended = True
             self.proposals.learn(self, progress, self.tokens)
 
 

@@ -3,9 +3,9 @@
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from halfline.engine.sequence import Outcome
+from halfline.pipeline.answers import Begun
 from halfline.pipeline.following import Follower
 from halfline.request import FinishReason, Receipt, Tier
 from halfline.sampling.reader import Piece
@@ -58,7 +58,7 @@ class Trace:
             finish_reasons=reasons,
             drafted_tokens=_summed([outcome.stats.drafted for outcome in outcomes]),
             accepted_tokens=_summed([outcome.stats.accepted for outcome in outcomes]),
-            tier=_tier(begun.tier, outcomes),
+            tier=_tier(begun, outcomes),
             num_known_tokens=begun.num_known,
             num_unshown_tokens=max(0, num_unshown),
             cut_characters=self._cut_characters(),
@@ -97,19 +97,12 @@ class Trace:
         return _summed([{cut.rule: cut.num_characters for cut in each.cuts} for each in self.endings])
 
 
-def _tier(begun: Tier, outcomes: Sequence[Outcome]) -> Tier:
-    """Where the answer came from, now that it has ended: from a proposal where the model agreed with half of it."""
-    if begun == "miss":
-        for proposed in _PROPOSED:
-            if any(
-                2 * outcome.stats.accepted.get(proposed, 0) >= outcome.stats.num_generated > 0
-                for outcome in outcomes
-            ):
-                return proposed
-    return begun
-
-
-_PROPOSED: tuple[Literal["syntax", "semantic"], ...] = ("syntax", "semantic")
+def _tier(begun: Begun, outcomes: Sequence[Outcome]) -> Tier:
+    """Where the answer came from, now that it has ended: from a guess that was right as a whole, and was of use."""
+    source = None if begun.guess is None else begun.guess.right
+    if source is not None and any(outcome.stats.accepted.get(source, 0) for outcome in outcomes):
+        return source
+    return begun.tier
 
 
 def _last_of(phases_ms: tuple[float, float, float], total_ms: float) -> tuple[float, float, float]:

@@ -55,11 +55,11 @@ def test_a_place_begins_with_a_line() -> None:
 
 def test_the_summary_compares_each_tier_with_what_nobody_knew() -> None:
     replayed = Replayed(
-        asked=[Asked("again", "trace", "miss", 100.0 + each, 1.0, 42.0, 8, 0) for each in range(3)]
+        asked=[Asked("again", "trace", "miss", 100.0 + each, 1.0, 42.0, 8) for each in range(3)]
         + [
-            Asked("again", "trace", "exact", 2.0, 1.0, 0.0, 8, 0),
-            Asked("renamed", "trace", "syntax", 80.0, 1.0, 14.0, 8, 7),
-            Asked("renamed", "trace", "syntax", 80.0, 1.0, 28.0, 8, 2),
+            Asked("again", "trace", "exact", 2.0, 1.0, 0.0, 8),
+            Asked("renamed", "trace", "syntax", 80.0, 1.0, 14.0, 8, 7, "syntax"),
+            Asked("renamed", "trace", "miss", 80.0, 1.0, 28.0, 8, 2, "syntax"),
         ],
         false=[{"tier": "exact"}],
     )
@@ -67,20 +67,21 @@ def test_the_summary_compares_each_tier_with_what_nobody_knew() -> None:
     tiers, guessed = found["tiers"], found["guessed"]
     assert isinstance(tiers, dict) and isinstance(guessed, dict)
     assert tiers["exact"]["times_faster_p50"] == 101.0 / 2.0
-    assert tiers["syntax"]["decode_times_faster"] == 2.0
+    assert tiers["syntax"]["decode_times_faster"] == 3.0
     assert [guessed["syntax"][kind]["decode_times_faster"] for kind in ("whole", "in part")] == [3.0, 1.5]
     assert (tiers["exact"]["share"], found["false_hits"]) == (1 / 6, 1)
     assert "http" not in tiers and guessed["semantic"] == {}
+    assert tiers["miss"]["requests"] == 3, "who was helped is no miss to compare with"
     assert all(table.row_count for table in tables(found))
 
 
 def test_what_was_written_of_the_requests_can_be_read_while_more_is(tmp_path: Path) -> None:
     rows = Rows(tmp_path / "rows.jsonl.gz")
     for _ in range(1000):
-        rows.add(Asked("again", "trace", "miss", 100.0004, 1.0, 42.0, 8, 0))
-    rows.add(Asked("again", "trace", "exact", 1.0, 1.0, 0.0, 8, 0))
+        rows.add(Asked("again", "trace", "miss", 100.0004, 1.0, 42.0, 8))
+    rows.add(Asked("again", "trace", "exact", 1.0, 1.0, 0.0, 8))
     with gzip.open(tmp_path / "rows.jsonl.gz", "rt") as file:
-        assert [next(file) for _ in range(1000)][-1] == '["again","trace","miss",100.0,1.0,42.0,8,0]\n'
+        assert [next(file) for _ in range(1000)][-1] == '["again","trace","miss",100.0,1.0,42.0,8,0,""]\n'
     rows.close()
     with gzip.open(tmp_path / "rows.jsonl.gz", "rt") as file:
         assert len(file.readlines()) == 1001

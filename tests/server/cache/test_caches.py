@@ -88,14 +88,14 @@ def test_an_answer_is_fetched_by_its_address_and_not_sent_twice(caching: Any) ->
 def test_a_function_with_other_names_is_answered_from_the_syntax_tree(caching: Any) -> None:
     def at_cursor(prompt: str, control: str = "") -> httpx.Response:
         body = {"prompt": prompt, "suffix": "", "metadata": {"path": "a.py"}, "postprocess": False}
-        return ask(caching, control, **body)
+        return ask(caching, control, max_tokens=6, **body)
 
     assert at_cursor(LARGEST).headers["X-Cache"] == "miss"
     renamed = at_cursor(RENAMED)
     assert renamed.headers["X-Cache"] == "syntax"
     assert text(renamed) == text(at_cursor(RENAMED, "no-store"))
     assert text(renamed).startswith("top = value")
-    assert caching.metric('halfline_guessed_tokens_total{tier="syntax"}') >= 4
+    assert caching.metric('halfline_guessed_tokens_total{tier="syntax"}') >= 1
 
 
 def num_on_disk(folder: Path) -> int:

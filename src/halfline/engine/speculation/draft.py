@@ -6,7 +6,8 @@ from typing import Literal
 
 from halfline.engine.speculation.repeats import Repeats
 
-DraftSource = Literal["own", "given", "recent", "forced", "syntax", "semantic"]
+ProposalSource = Literal["syntax", "semantic"]
+DraftSource = Literal["own", "given", "recent", "forced", ProposalSource]
 """The sequence's own tokens · texts its caller handed over · what its tenant was lately answered · the usual tokens of
 a text that has to come first · whole answers that were guessed from similar code, or from similar text."""
 
@@ -23,7 +24,7 @@ class Draft:
 class Proposal:
     """A guess at all that a sequence will say, behind the last tokens of its prompt. Nobody may append to it."""
 
-    source: DraftSource
+    source: ProposalSource
     tokens: Repeats
 
 
