@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from babbler import Babbler
 from running_pipeline import UNGUESSED, running_pipeline, streamed, text_of
+from scripted_executor import ScriptedExecutor
 
 from halfline.cache.exact import ExactAnswers
 from halfline.cache.fragments import Fragments
 from halfline.cache.memory import MemoryTier
 from halfline.cache.store import Store
 from halfline.pipeline.complete import CompletionPipeline
-from halfline.request import CompletionRequest, Document, Identity, SamplingParams
+from halfline.request import Completion, CompletionRequest, Document, Identity, SamplingParams
 
 pytestmark = pytest.mark.anyio
 
@@ -192,3 +193,22 @@ async def test_a_store_outlives_the_pipeline_that_filled_it() -> None:
         known = await pipeline.complete(request())
     assert known.choices == computed.choices
     assert (computed.receipt.tier, known.receipt.tier) == ("miss", "exact")
+
+
+async def test_an_answer_that_other_rules_had_cut_elsewhere_is_computed_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store(MemoryTier(1 << 24, 1e12))
+    asked = request(prompt=Document("print(", ")\nrest()\n", "a.py"), max_tokens=24)
+
+    async def answer() -> Completion:
+        executor = ScriptedExecutor("'hi')\nmore()\n", len("print("))
+        async with running_pipeline(executor, exact=ExactAnswers(store, b"script")) as (pipeline, _):
+            return await pipeline.complete(asked)
+
+    before = await answer()
+    assert (await answer()).receipt.tier == "exact"
+    monkeypatch.setattr("halfline.pipeline.postprocess.postprocessing.editor_filters", lambda around: [])
+    after = await answer()
+    assert (before.choices[0].text, before.receipt.tier) == ("'hi'", "miss")
+    assert (after.choices[0].text, after.receipt.tier) == ("'hi')\nmore()\n", "miss")

@@ -47,3 +47,13 @@ def test_the_late_work_of_a_document_is_ended_by_the_same_cursor_alone(
     late.begin(cursor_of(request(Document("x", "", "a.py"))), lambda: work)
     late.end(cursor_of(asked))
     assert work.cancelled == ends
+
+
+def test_a_cursor_has_one_piece_of_late_work() -> None:
+    late, older, newer = LateWork(), Work(), Work()
+    cursor = cursor_of(request(Document("x", "", "a.py")))
+    late.begin(cursor, lambda: older)
+    late.begin(cursor, lambda: newer)
+    assert (older.cancelled, newer.cancelled) == (True, False)
+    late.end(cursor)
+    assert newer.cancelled
