@@ -22,7 +22,7 @@ _WEIGHTS = (0.5, 2.0, 3.0, 4.0)
 """Of a token with which a sequence of one, two, three, four or more tokens ends that also stands around the cursor."""
 
 _BEFORE, _BEHIND = 4096, 1024  # characters around the cursor
-_NEIGHBOURS = 8  # lines to either side
+_NEIGHBOURS = 16  # lines to either side; 3 to 30 were tried (docs/lab_log.md)
 
 
 class Related:
