@@ -6,7 +6,16 @@ from dataclasses import asdict
 from rich.table import Table
 
 from halfline.bench.replay.run import Replayed
-from halfline.bench.replay.statistics import Percentiles, Ratio, Summary, places_of, ratios, summarize
+from halfline.bench.replay.statistics import (
+    Difference,
+    Percentiles,
+    Ratio,
+    Summary,
+    differences,
+    places_of,
+    ratios,
+    summarize,
+)
 
 
 def groups(replayed: Replayed) -> dict[str, list[int]]:
@@ -25,7 +34,7 @@ def tables(replayed: Replayed) -> Iterator[Table]:
             f"{name}: {len(places)} keystrokes, {_pace(replayed)}", replayed, places, summaries
         )
         yield tokens_table(name, summaries)
-        yield quality_table(name, summaries)
+        yield quality_table(name, replayed, places, summaries)
     yield cost_table(replayed)
 
 
@@ -88,11 +97,26 @@ def tokens_table(title: str, summaries: Sequence[Summary]) -> Table:
     return table
 
 
-def quality_table(title: str, summaries: Sequence[Summary]) -> Table:
-    table = Table("worth", "judged", "exact line", "common prefix", "kept", "kept of shown", title=title)
-    for summary in summaries:
+def quality_table(
+    title: str, replayed: Replayed, places: Sequence[int], summaries: Sequence[Summary]
+) -> Table:
+    table = Table(
+        "worth",
+        "judged",
+        "exact line",
+        "common prefix",
+        "kept",
+        "kept of shown",
+        "ours more exact",
+        "longer prefix",
+        "more kept",
+        title=title,
+    )
+    ours = replayed.outcomes[0]
+    for summary, outcome in zip(summaries, replayed.outcomes, strict=True):
         quality = summary.quality
         if quality is not None:
+            more = {} if outcome is ours else differences(replayed, ours, outcome, places)
             table.add_row(
                 summary.name,
                 str(quality.num_judged),
@@ -100,6 +124,9 @@ def quality_table(title: str, summaries: Sequence[Summary]) -> Table:
                 f"{quality.common_prefix:.2f}",
                 f"{quality.kept:.2f}",
                 f"{quality.kept_share:.1%}",
+                _difference(more.get("exact"), "+.1%"),
+                _difference(more.get("common_prefix"), "+.2f"),
+                _difference(more.get("kept"), "+.2f"),
             )
     return table
 
@@ -140,6 +167,12 @@ def summary_record(replayed: Replayed) -> dict[str, object]:
                     "ratios": {}
                     if outcome is ours
                     else {key: asdict(each) for key, each in ratios(replayed, ours, outcome, places).items()},
+                    "differences": {}
+                    if outcome is ours
+                    else {
+                        key: asdict(each)
+                        for key, each in differences(replayed, ours, outcome, places).items()
+                    },
                 }
                 for outcome in replayed.outcomes
             }
@@ -195,3 +228,9 @@ def _three(values: Percentiles, form: str) -> str:
 
 def _ratio(ratio: Ratio | None) -> str:
     return "" if ratio is None else f"{ratio.value:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+
+
+def _difference(difference: Difference | None, form: str) -> str:
+    if difference is None:
+        return ""
+    return f"{difference.value:{form}} ({difference.low:{form}} to {difference.high:{form}})"

@@ -1,6 +1,6 @@
 """From a replay's answers to the numbers that are published: percentiles, ratios with intervals, tokens, worth."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,6 +29,15 @@ class Percentiles:
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """Theirs over ours; `low` and `high` bound 95 %, from blocks drawn again with replacement, both sides' alike."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Ours less theirs, keystroke by keystroke; `low` and `high` as of a ratio."""
 
     value: float
     low: float
@@ -104,19 +113,54 @@ def ratios(
 ) -> dict[str, Ratio]:
     """By percentile. Keystrokes of a block resemble each other, so blocks are drawn, not keystrokes."""
     mine, other = (_latencies(replayed, [outcome.answers[i] for i in chosen]) for outcome in (ours, theirs))
-    _, members = np.unique([replayed.asked[i].block for i in chosen], return_inverse=True)
-    places = [np.flatnonzero(members == block) for block in range(members.max() + 1)]
-    generator = np.random.default_rng(seed)
-    drawn = []
-    for _ in range(_NUM_RESAMPLES):
-        rows = np.concatenate([places[i] for i in generator.integers(len(places), size=len(places))])
-        drawn.append(np.percentile(other[rows], PERCENTILES) / np.percentile(mine[rows], PERCENTILES))
+    drawn = [
+        np.percentile(other[rows], PERCENTILES) / np.percentile(mine[rows], PERCENTILES)
+        for rows in _drawn(replayed, chosen, seed)
+    ]
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
     value = np.percentile(other, PERCENTILES) / np.percentile(mine, PERCENTILES)
     return {
         f"p{percentile}": Ratio(float(value[i]), float(low[i]), float(high[i]))
         for i, percentile in enumerate(PERCENTILES)
     }
+
+
+def differences(
+    replayed: Replayed, ours: Outcome, theirs: Outcome, chosen: Sequence[int], seed: int = 0
+) -> dict[str, Difference]:
+    """Of `exact`, `common_prefix` and `kept`, where the user typed on and both answered; empty: nowhere."""
+    judged = [
+        i
+        for i in chosen
+        if replayed.asked[i].typed and ours.answers[i].ms is not None and theirs.answers[i].ms is not None
+    ]
+    if not judged:
+        return {}
+    mine, other = (
+        np.array([_worths(worth(outcome.answers[i].text, replayed.asked[i].typed)) for i in judged])
+        for outcome in (ours, theirs)
+    )
+    by_keystroke = mine - other
+    means = [by_keystroke[rows].mean(axis=0) for rows in _drawn(replayed, judged, seed)]
+    low, high = np.percentile(means, [2.5, 97.5], axis=0)
+    value = by_keystroke.mean(axis=0)
+    return {
+        name: Difference(float(value[i]), float(low[i]), float(high[i]))
+        for i, name in enumerate(("exact", "common_prefix", "kept"))
+    }
+
+
+def _worths(each: Worth) -> tuple[float, float, float]:
+    return float(each.exact), float(each.common_prefix), float(each.kept)
+
+
+def _drawn(replayed: Replayed, chosen: Sequence[int], seed: int) -> Iterator[NDArray[np.intp]]:
+    """Rows of `chosen`, many times: whole blocks, drawn with replacement."""
+    _, members = np.unique([replayed.asked[i].block for i in chosen], return_inverse=True)
+    places = [np.flatnonzero(members == block) for block in range(members.max() + 1)]
+    generator = np.random.default_rng(seed)
+    for _ in range(_NUM_RESAMPLES):
+        yield np.concatenate([places[i] for i in generator.integers(len(places), size=len(places))])
 
 
 def percentiles(values: Array) -> Percentiles:

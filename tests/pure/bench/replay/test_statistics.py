@@ -8,7 +8,7 @@ import pytest
 from halfline.bench.replay.dialects import Answer
 from halfline.bench.replay.report import full_record, groups, summary_record, tables
 from halfline.bench.replay.run import Asked, Counted, Outcome, Replayed
-from halfline.bench.replay.statistics import Percentiles, ratios, summarize
+from halfline.bench.replay.statistics import Percentiles, differences, ratios, summarize
 from halfline.bench.replay.typist import Pace
 
 _NUM = 200
@@ -87,6 +87,23 @@ def test_worth_is_judged_where_the_user_typed_on_and_an_answer_came() -> None:
     assert quality.kept_share == pytest.approx(5 / 6)
 
 
+def test_a_difference_in_worth_is_taken_keystroke_by_keystroke_where_both_were_judged() -> None:
+    """Every fourth keystroke one side is right and the other keeps two of three characters; some are not judged."""
+    ours = _outcome("ours", [_answer(1.0, text="abc" if i % 4 == 0 else "abx") for i in range(_NUM)])
+    theirs = _outcome("theirs", [_answer(None if i % 8 == 1 else 1.0) for i in range(_NUM)])
+    replayed = _replayed([ours, theirs])
+    found = differences(replayed, ours, theirs, range(_NUM))
+    share = 50 / 175
+    assert {name: each.value for name, each in found.items()} == pytest.approx(
+        {"exact": share, "common_prefix": share, "kept": share}
+    )
+    assert all(0.0 < each.low <= each.value <= each.high < 0.5 for each in found.values())
+    same = differences(replayed, ours, ours, range(_NUM))
+    assert {(each.value, each.low, each.high) for each in same.values()} == {(0.0, 0.0, 0.0)}
+    late = _outcome("late", [_answer(None)] * _NUM)
+    assert differences(_replayed([ours, late]), ours, late, range(_NUM)) == {}
+
+
 def test_unknown_prompts_and_silent_servers_leave_their_numbers_out() -> None:
     outcome = _outcome("theirs", [Answer(text="", ms=1.0, first_ms=None)] * _NUM, None)
     summary = summarize(_replayed([outcome]), outcome, range(_NUM))
@@ -101,7 +118,9 @@ def test_tables_and_records_are_made_of_both_groups() -> None:
     }
     assert len(list(tables(replayed))) == 7
     record = json.loads(json.dumps(full_record(replayed, {"cpu": "x"})))
-    assert record["summary"]["groups"]["shorter files"]["theirs"]["ratios"]["p50"]["value"] == 2.0
+    theirs = record["summary"]["groups"]["shorter files"]["theirs"]
+    assert theirs["ratios"]["p50"]["value"] == 2.0
+    assert theirs["differences"]["kept"] == {"value": 0.0, "low": 0.0, "high": 0.0}
     assert len(record["answers"]["ours"]) == _NUM
     costs = summary_record(replayed)["costs"]
     assert costs == {
