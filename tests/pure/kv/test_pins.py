@@ -86,6 +86,22 @@ def test_the_check_sees_a_pinned_block_that_somebody_gave_back() -> None:
         world.check()
 
 
+def test_the_check_sees_pins_that_are_miscounted_too_many_or_cannot_be_found() -> None:
+    world = World(num_blocks=8, max_blocks=4)
+    world.run([*head(1), 0], num_pinned=2 * BLOCK)
+    world.pins.check()
+    world.pins.num_blocks = 1
+    with pytest.raises(InvariantBroken, match="2 blocks are pinned, counted 1"):
+        world.pins.check()
+    world.pins.num_blocks, world.pins._max_blocks = 2, 1
+    with pytest.raises(InvariantBroken, match="2 blocks are pinned"):
+        world.pins.check()
+    world.pins._max_blocks = 4
+    world.index.forget(world.pins.held_ids()[:1])
+    with pytest.raises(InvariantBroken, match="cannot be found"):
+        world.pins.check()
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4), st.integers(0, 70)), max_size=40))
 def test_whatever_runs_the_books_agree(runs: list[tuple[int, int, int]]) -> None:
