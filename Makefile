@@ -27,10 +27,14 @@ install: .venv/tests-installed
 native: .venv/installed
 	$(BIN)/pip install --quiet --no-deps --editable .
 
+CSRC := src/halfline/native/csrc
+# The engine without Python, and without what only benchmarks ask for.
+ENGINE := $(filter-out %/binding.cpp %/limits.cpp %/compute_probes.cpp,$(wildcard $(CSRC)/*.cpp))
+
 # The portable kernels on arm64, emulated, must print the checksums they print here.
 # Needs g++-aarch64-linux-gnu and qemu-user-static.
-KERNELS_TEST := tests/native/kernels_test.cpp $(addprefix src/halfline/native/csrc/,attention_plan.cpp cpus.cpp engine.cpp isa.cpp kv_writes.cpp pack.cpp team.cpp kernels/isa_portable.cpp)
-KERNELS_FLAGS := -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-trapping-math -Isrc/halfline/native/csrc -pthread -static
+KERNELS_TEST := tests/native/kernels_test.cpp $(ENGINE) $(CSRC)/kernels/isa_portable.cpp
+KERNELS_FLAGS := -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-trapping-math -I$(CSRC) -pthread -static
 native-arm64:
 	mkdir -p build/arm64
 	$(CXX) $(KERNELS_FLAGS) $(KERNELS_TEST) -o build/arm64/here
@@ -42,8 +46,7 @@ native-arm64:
 # The kernels, the thread team and the engine without Python, under the compiler's sanitizers. What tile instructions
 # read and write they cannot see; results are compared all the same. Races do not depend on the
 # instruction path, so the thread sanitizer gets the portable one alone.
-CSRC := src/halfline/native/csrc
-SANITIZED := attention_plan cpus engine isa kv_writes pack team isa_portable sanitize_test
+SANITIZED := $(basename $(notdir $(ENGINE))) isa_portable sanitize_test
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
 ADDRESSED := $(SANITIZED) isa_avx2 isa_avx512vnni isa_amx
 X86 := -DHALFLINE_X86 -DHALFLINE_AMX

@@ -12,6 +12,7 @@
 #include "engine.hpp"
 #include "isa.hpp"
 #include "pack.hpp"
+#include "unpack.hpp"
 
 using namespace halfline;
 

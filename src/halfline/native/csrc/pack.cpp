@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "panel_layout.hpp"
+
 namespace halfline {
 namespace {
 
@@ -29,65 +31,13 @@ FileBlock file_block(Format format) {
   throw std::invalid_argument("unknown tensor format " + std::to_string(static_cast<int>(format)));
 }
 
-// A panel as packed.hpp draws it, for formats known only now.
-struct PanelLayout {
-  bool nibbles;
-  Scales kind;
-  int zero;   // of the quants
-
-  std::size_t quant_bytes() const { return nibbles ? 256 : 512; }
-  std::size_t group_bytes() const { return group() * quant_bytes() + static_cast<std::size_t>(scale_bytes(kind)); }
-  std::size_t group() const { return static_cast<std::size_t>(group_blocks(kind)); }
-  std::size_t panel_bytes(std::size_t blocks) const { return (blocks + group() - 1) / group() * group_bytes(); }
-  std::size_t quants_at(std::size_t block) const {
-    return block / group() * group_bytes() + block % group() * quant_bytes();
-  }
-  // Of the whole group.
-  std::size_t scales_at(std::size_t block) const { return block / group() * group_bytes() + group() * quant_bytes(); }
-};
-
-template <class Quant>
-constexpr PanelLayout layout_of() {
-  return {Quant::nibbles, Quant::scales, Quant::zero_shift ? 1 << Quant::zero_shift : 0};
-}
-
-PanelLayout layout(Format format) {
-  switch (format) {
-    case Format::Q4_0: return layout_of<Q4_0>();
-    case Format::Q4_1: return layout_of<Q4_1>();
-    case Format::Q5_0: return layout_of<Q5_0>();
-    case Format::Q5_1: return layout_of<Q5_1>();
-    case Format::Q8_0: return layout_of<Q8_0>();
-    case Format::Q4_K: return layout_of<Q4_K>();
-    case Format::Q5_K: return layout_of<Q5_K>();
-    case Format::Q6_K: return layout_of<Q6_K>();
-    default: throw std::logic_error("a float format has no blocks");
+// 32 unsigned quants of one row into a block's.
+void put(const PanelLayout& layout, const std::uint8_t* q, int lane, std::uint8_t* quants) {
+  for (int k = 0; k < kBlockValues; ++k) {
+    std::uint8_t& byte = quants[layout.byte_at(lane, k)];
+    byte = static_cast<std::uint8_t>(layout.nibbles && k >= 16 ? byte | (q[k] << 4) : q[k]);
   }
 }
-
-// Where the quants of one block of 32, of one row, live in a panel.
-struct Place {
-  std::uint8_t* quants;
-  int lane;
-  bool nibbles;
-
-  // 32 unsigned quants, k = 0..31.
-  void put(const std::uint8_t* q) const {
-    for (int k = 0; k < 32; ++k) {
-      if (!nibbles) {
-        quants[(k / 4) * 64 + lane * 4 + k % 4] = q[k];
-      } else {
-        std::uint8_t& pair = quants[(k % 16 / 4) * 64 + lane * 4 + k % 4];
-        pair = static_cast<std::uint8_t>(k < 16 ? q[k] : pair | (q[k] << 4));
-      }
-    }
-  }
-  std::uint8_t get(int k) const {
-    if (!nibbles) return quants[(k / 4) * 64 + lane * 4 + k % 4];
-    const std::uint8_t pair = quants[(k % 16 / 4) * 64 + lane * 4 + k % 4];
-    return k < 16 ? pair & 15 : pair >> 4;
-  }
-};
 
 // Six-bit scales and minima of sub-block j, from the 12 bytes that K-quants keep them in.
 void sub_scale(const std::uint8_t* packed, int j, std::uint8_t& scale, std::uint8_t& minimum) {
@@ -104,14 +54,14 @@ void copy_half(std::uint8_t* vector, int lane, const std::uint8_t* half) { std::
 
 // Q4_0, Q4_1, Q8_0 and the five-bit formats: scale, [minimum,] [32 high bits,] quants. A file's nibble byte i holds
 // k = i and k = 16 + i, exactly as ours do.
-void pack_plain(const PackedMatrix& shape, const PanelLayout& panel_layout, const std::uint8_t* file, int lane,
-                std::uint8_t* panel) {
-  const bool with_min = panel_layout.kind == Scales::with_min;
+void pack_plain(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
+  const PanelLayout layout = panel_layout_of(shape.format);
+  const bool with_min = layout.kind == Scales::with_min;
   const bool five = shape.format == Format::Q5_0 || shape.format == Format::Q5_1;
   const std::size_t block_bytes = static_cast<std::size_t>(file_block(shape.format).bytes);
   for (std::size_t block = 0; block < static_cast<std::size_t>(shape.cols / kBlockValues); ++block) {
     const std::uint8_t* source = file + block * block_bytes;
-    std::uint8_t* quants = panel + panel_layout.quants_at(block);
+    std::uint8_t* quants = panel + layout.quants_at(block);
     const std::uint8_t* data = source + (with_min ? 4 : 2);
     if (five) {
       std::uint32_t high;
@@ -121,16 +71,16 @@ void pack_plain(const PackedMatrix& shape, const PanelLayout& panel_layout, cons
         const int nibble = k < 16 ? data[4 + k] & 15 : data[4 + k - 16] >> 4;
         q[k] = static_cast<std::uint8_t>(nibble | (((high >> k) & 1) << 4));
       }
-      Place{quants, lane, false}.put(q);
+      put(layout, q, lane, quants);
     } else {
-      for (int g = 0; g < (panel_layout.nibbles ? 4 : 8); ++g) {
+      for (int g = 0; g < (layout.nibbles ? 4 : 8); ++g) {
         std::uint32_t word;
         std::memcpy(&word, data + 4 * g, 4);
-        if (!panel_layout.nibbles) word ^= 0x80808080u;  // Q8_0 is stored with a zero point of 128
+        if (!layout.nibbles) word ^= 0x80808080u;  // Q8_0 is stored with a zero point of 128
         std::memcpy(quants + g * 64 + lane * 4, &word, 4);
       }
     }
-    std::uint8_t* scales = panel + panel_layout.scales_at(block) + block % panel_layout.group() * 32;
+    std::uint8_t* scales = panel + layout.scales_at(block) + block % layout.group() * 32;
     copy_half(scales, lane, source);
     if (with_min) copy_half(scales + 32, lane, source + 2);
   }
@@ -139,13 +89,13 @@ void pack_plain(const PackedMatrix& shape, const PanelLayout& panel_layout, cons
 // Q4_K, Q5_K: d, dmin, 12 bytes of sub-scales, [32 bytes of high bits,] 128 bytes of nibbles.
 void pack_super_with_min(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
   const bool five = shape.format == Format::Q5_K;
-  const PanelLayout panel_layout = layout(shape.format);
+  const PanelLayout layout = panel_layout_of(shape.format);
   for (int super = 0; super < shape.cols / 256; ++super) {
     const std::uint8_t* source = file + static_cast<std::size_t>(super) * (five ? 176 : 144);
     const std::uint8_t* high = source + 16;
     const std::uint8_t* low = source + (five ? 48 : 16);
-    const std::size_t first_block = static_cast<std::size_t>(super) * panel_layout.group();
-    std::uint8_t* scales = panel + panel_layout.scales_at(first_block);
+    const std::size_t first_block = static_cast<std::size_t>(super) * layout.group();
+    std::uint8_t* scales = panel + layout.scales_at(first_block);
     copy_half(scales, lane, source);
     copy_half(scales + 32, lane, source + 2);
     for (int j = 0; j < 8; ++j) {
@@ -157,18 +107,18 @@ void pack_super_with_min(const PackedMatrix& shape, const std::uint8_t* file, in
         q[k] = j % 2 ? pair >> 4 : pair & 15;
         if (five) q[k] = static_cast<std::uint8_t>(q[k] | (((high[k] >> j) & 1) << 4));
       }
-      Place{panel + panel_layout.quants_at(first_block + static_cast<std::size_t>(j)), lane, !five}.put(q);
+      put(layout, q, lane, panel + layout.quants_at(first_block + static_cast<std::size_t>(j)));
     }
   }
 }
 
 // Q6_K: 128 bytes of low nibbles, 64 of high pairs, 16 int8 scales, d.
 void pack_super_halves(const PackedMatrix& shape, const std::uint8_t* file, int lane, std::uint8_t* panel) {
-  const PanelLayout panel_layout = layout(shape.format);
+  const PanelLayout layout = panel_layout_of(shape.format);
   for (int super = 0; super < shape.cols / 256; ++super) {
     const std::uint8_t* source = file + static_cast<std::size_t>(super) * 210;
-    const std::size_t first_block = static_cast<std::size_t>(super) * panel_layout.group();
-    std::uint8_t* scales = panel + panel_layout.scales_at(first_block);
+    const std::size_t first_block = static_cast<std::size_t>(super) * layout.group();
+    std::uint8_t* scales = panel + layout.scales_at(first_block);
     copy_half(scales, lane, source + 208);
     for (int j = 0; j < 8; ++j) {
       std::uint8_t* sub = scales + 32 + j * 32;
@@ -183,7 +133,7 @@ void pack_super_halves(const PackedMatrix& shape, const std::uint8_t* file, int 
         const int nibble = quarter < 2 ? low[k] & 15 : low[k] >> 4;
         q[k] = static_cast<std::uint8_t>(nibble | (((high[k] >> (2 * quarter)) & 3) << 4));
       }
-      Place{panel + panel_layout.quants_at(first_block + static_cast<std::size_t>(j)), lane, false}.put(q);
+      put(layout, q, lane, panel + layout.quants_at(first_block + static_cast<std::size_t>(j)));
     }
   }
 }
@@ -194,36 +144,6 @@ void pack_floats(const PackedMatrix& shape, const std::uint8_t* file, int lane, 
     std::memcpy(panel + (static_cast<std::size_t>(k) * kPanelRows + lane) * sizeof(Element),
                 file + k * sizeof(Element), sizeof(Element));
   }
-}
-
-float half_value(const std::uint8_t* half) {
-  std::uint16_t bits;
-  std::memcpy(&bits, half, 2);
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
-  if (magnitude < 0x0400u) {
-    const float value = static_cast<float>(magnitude) * 0x1p-24f;
-    return sign ? -value : value;
-  }
-  const std::uint32_t exponent = magnitude >= 0x7c00u ? 0x7f800000u - 0x0f800000u : 0x38000000u;
-  const std::uint32_t wide = sign | ((magnitude << 13) + exponent);
-  float value;
-  std::memcpy(&value, &wide, 4);
-  return value;
-}
-
-float float_value(Format format, const std::uint8_t* p) {
-  if (format == Format::F16) return half_value(p);
-  std::uint32_t bits = 0;
-  if (format == Format::F32) {
-    std::memcpy(&bits, p, 4);
-  } else {
-    std::uint16_t upper;
-    std::memcpy(&upper, p, 2);
-    bits = static_cast<std::uint32_t>(upper) << 16;
-  }
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
 }
 
 }  // namespace
@@ -242,7 +162,7 @@ PackedMatrix packed_shape(Format format, int rows, int cols) {
   PackedMatrix matrix{format, rows, cols, (rows + kPanelRows - 1) / kPanelRows, 0, nullptr};
   const auto n = static_cast<std::size_t>(cols);
   matrix.panel_bytes = matrix.quantised()
-                           ? layout(format).panel_bytes(n / kBlockValues)
+                           ? panel_layout_of(format).panel_bytes(n / kBlockValues)
                            : (n * kPanelRows * static_cast<std::size_t>(file.bytes) + 63) / 64 * 64;
   return matrix;
 }
@@ -262,54 +182,10 @@ void pack_panels(const PackedMatrix& shape, const std::uint8_t* file, int begin,
       case Format::Q4_1:
       case Format::Q5_0:
       case Format::Q5_1:
-      case Format::Q8_0: pack_plain(shape, layout(shape.format), source, lane, panel); break;
+      case Format::Q8_0: pack_plain(shape, source, lane, panel); break;
       case Format::Q4_K:
       case Format::Q5_K: pack_super_with_min(shape, source, lane, panel); break;
       case Format::Q6_K: pack_super_halves(shape, source, lane, panel); break;
-    }
-  }
-}
-
-void unpack_row(const PackedMatrix& matrix, int row, float* output) {
-  const int lane = row % kPanelRows;
-  const std::uint8_t* panel = matrix.data + (row / kPanelRows) * matrix.panel_bytes;
-  if (!matrix.quantised()) {
-    const std::size_t bytes = file_block(matrix.format).bytes;
-    for (int k = 0; k < matrix.cols; ++k) {
-      output[k] = float_value(matrix.format, panel + (static_cast<std::size_t>(k) * kPanelRows + lane) * bytes);
-    }
-    return;
-  }
-  const PanelLayout panel_layout = layout(matrix.format);
-  for (std::size_t block = 0; block < static_cast<std::size_t>(matrix.cols / kBlockValues); ++block) {
-    const std::uint8_t* scales = panel + panel_layout.scales_at(block);
-    const std::size_t sub = block % panel_layout.group();
-    float scale = 0, second = 0, minimum = 0;
-    switch (panel_layout.kind) {
-      case Scales::plain: scale = second = half_value(scales + sub * 32 + 2 * lane); break;
-      case Scales::with_min:
-        scale = second = half_value(scales + 2 * lane);
-        minimum = half_value(scales + 32 + 2 * lane);
-        break;
-      case Scales::super_with_min:
-        scale = second = half_value(scales + 2 * lane) * static_cast<float>(scales[64 + sub * 32 + lane]);
-        minimum = -(half_value(scales + 32 + 2 * lane) * static_cast<float>(scales[64 + sub * 32 + 16 + lane]));
-        break;
-      case Scales::super_halves: {
-        const auto part = [&](std::size_t half) {
-          return half_value(scales + 2 * lane) *
-                 static_cast<float>(static_cast<std::int8_t>(scales[32 + sub * 32 + half * 16 + lane]));
-        };
-        scale = part(0);
-        second = part(1);
-        break;
-      }
-    }
-    // Place writes and reads; here it only reads.
-    const Place place{const_cast<std::uint8_t*>(panel) + panel_layout.quants_at(block), lane, panel_layout.nibbles};
-    for (int k = 0; k < 32; ++k) {
-      const float value = static_cast<float>(place.get(k) - panel_layout.zero) * (k < 16 ? scale : second);
-      output[block * kBlockValues + static_cast<std::size_t>(k)] = value + minimum;
     }
   }
 }

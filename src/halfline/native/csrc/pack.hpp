@@ -1,9 +1,9 @@
-// Brings a matrix from its file's layout into panels, and single rows back out.
+// Brings a matrix from its file's layout into panels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "memory.hpp"
 #include "packed.hpp"
 
 namespace halfline {
@@ -17,8 +17,5 @@ std::size_t file_row_bytes(Format format, int cols);
 
 // Packs panels [begin, end) of the file's rows into `data`, which is zeroed and laid out as `shape` says.
 void pack_panels(const PackedMatrix& shape, const std::uint8_t* file, int begin, int end, std::uint8_t* data);
-
-// One row as floats, cols of them.
-void unpack_row(const PackedMatrix& matrix, int row, float* output);
 
 }  // namespace halfline

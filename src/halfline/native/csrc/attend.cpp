@@ -1,0 +1,113 @@
+#include "attend.hpp"
+
+#include <algorithm>
+
+#include "linears.hpp"
+
+namespace halfline {
+namespace {
+
+// One tile or part of the slab's plan, of one KV head.
+void attend_unit(Workspace& space, const LayerWeights& layer, const Slab& slab, int unit, int worker) {
+  const ModelShape& shape = space.shape;
+  const AttentionPlan& plan = *slab.attention;
+  const int group = shape.group_size(), dim = shape.head_dim;
+  const int head = unit % shape.num_kv_heads, number = unit / shape.num_kv_heads;
+  const std::int64_t column = std::int64_t{head} * group * dim;
+  AttentionRow rows[kTileQueries];
+  AttentionTile tile{rows, 0, group, dim, layer.window, nullptr, space.arena.format(),
+                     space.arena.at(layer.index, 0, head), space.arena.layer_block_bytes(), {},
+                     space.room(worker).attention.as<float>()};
+  const auto add_row = [&](const SequenceRows& sequence, int row, float* output) {
+    const std::int32_t place = space.plan.place_of(row);
+    tile.half_blocks = space.kv_writes.halves_of(row, place, layer.index, head);   // the same for all rows
+    rows[tile.num_rows++] = {space.q_row(row) + column, output, place,
+                             {sequence.window, sequence.num_sinks, sequence.prefix}};
+  };
+  const auto num_tiles = static_cast<int>(plan.tiles().size());
+  if (number < num_tiles) {
+    // The last tiles see most places and go first.
+    const AttentionPlan::Tile& planned = plan.tiles()[static_cast<std::size_t>(num_tiles - 1 - number)];
+    tile.block_table = planned.sequence->block_table;
+    for (int row = planned.first_row; row < planned.first_row + planned.num_rows; ++row) {
+      add_row(*planned.sequence, row,
+              space.attended.as<float>() + std::int64_t{row - slab.first} * space.q_stride + column);
+    }
+    return space.kernels.attend(tile);
+  }
+  const AttentionPlan::Part& part = plan.parts()[static_cast<std::size_t>(number - num_tiles)];
+  tile.block_table = part.block_table;
+  for (int i = part.first_member; i < part.first_member + part.num_members; ++i) {
+    const AttentionPlan::Member& member = plan.member(i);
+    add_row(*member.sequence, member.row,
+            space.part(plan.records(member.row).first + part.chunks.start, head * group));
+  }
+  space.kernels.attend_parts(tile, part.chunks, std::int64_t{shape.num_heads} * part_floats(dim));
+}
+
+}  // namespace
+
+void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker) {
+  const ModelShape& shape = space.shape;
+  const Kernels& kernels = space.kernels;
+  const int hidden = shape.hidden_size, first = slab.first;
+  const Prepared normed = prepared(space, slab, space.normed, space.x_stride, worker);
+  const bool quantised = layer.q.matrix.quantised() || layer.k.matrix.quantised() || layer.v.matrix.quantised();
+  prepare(space, slab, worker, [&](int row) {
+    kernels.norm(space.x_row(first + row), layer.attn_norm, hidden, normed.row(row));
+    if (quantised) quantise(space, slab, normed.row(row), hidden, row, normed.quant);
+  });
+  const LinearJob jobs[] = {
+      linear_job(slab, layer.q, normed, space.q_row(first), space.q_stride),
+      linear_job(slab, layer.k, normed, space.keys.as<float>(), space.kv_stride),
+      linear_job(slab, layer.v, normed, space.values.as<float>(), space.kv_stride),
+  };
+  run_linears(space, jobs, worker);
+
+  const int dim = shape.head_dim, pairs = space.rotations.pairs();
+  share_rows(space, slab.count, worker, [&](int row) {
+    const std::int32_t place = space.plan.place_of(first + row);
+    const HalfBlock& block = space.kv_writes.block_of(first + row);
+    const float *cosines = space.rotations.cosines(place), *sines = space.rotations.sines(place);
+    const auto turn = [&](float* vector, const float* norm, float scale) {
+      if (norm) kernels.norm(vector, {norm, nullptr, shape.norm_eps, false}, dim, vector);
+      kernels.rotate(vector, cosines, sines, pairs, dim, scale);
+    };
+    float* q = space.q_row(first + row);
+    for (int head = 0; head < shape.num_heads; ++head) turn(q + head * dim, layer.q_norm, shape.attention_scale);
+    for (int head = 0; head < shape.num_kv_heads; ++head) {
+      const std::int64_t at = std::int64_t{row} * space.kv_stride + head * dim;
+      float* key = space.keys.as<float>() + at;
+      turn(key, layer.k_norm, 1.0f);
+      kernels.store_kv(key, space.values.as<float>() + at, dim, block.keys(layer.index, head),
+                       block.values(layer.index, head), place % kSlots);
+    }
+  });
+}
+
+void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker) {
+  const ModelShape& shape = space.shape;
+  const AttentionPlan& plan = *slab.attention;
+  const auto units = static_cast<int>(plan.tiles().size() + plan.parts().size()) * shape.num_kv_heads;
+  space.team.share(units, 1, [&](int unit, int) { attend_unit(space, layer, slab, unit, worker); });
+
+  const int dim = shape.head_dim, q_size = shape.q_size();
+  const Prepared attended = prepared(space, slab, space.attended, space.q_stride, worker);
+  prepare(space, slab, worker, [&](int row) {
+    float* merged = attended.row(row);
+    const AttentionPlan::Records& records = plan.records(slab.first + row);
+    if (records.num_chunks > 0) {
+      for (int head = 0; head < shape.num_heads; ++head) {
+        space.kernels.merge_parts(space.part(records.first, head), records.num_chunks,
+                                  std::int64_t{shape.num_heads} * part_floats(dim), dim, merged + head * dim);
+      }
+    } else if (slab.count == 1) {
+      std::copy_n(space.attended.as<float>(), q_size, merged);   // a lone row is prepared elsewhere
+    }
+    if (layer.o.matrix.quantised()) quantise(space, slab, merged, q_size, row, attended.quant);
+  });
+  const LinearJob job = residual_job(space, slab, layer.o, attended);
+  run_linears(space, {&job, 1}, worker);
+}
+
+}  // namespace halfline

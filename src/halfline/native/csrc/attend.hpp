@@ -1,0 +1,17 @@
+// The first half of a layer, over the rows of a slab: what they ask and keep, and what they attend to.
+//
+// Every worker of a pass calls these side by side. All rows of a batch are projected before one attends.
+#pragma once
+
+#include "weights.hpp"
+#include "workspace.hpp"
+
+namespace halfline {
+
+// Reads x; leaves queries in q and writes keys and values where the rows keep theirs.
+void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
+
+// Adds what the slab's rows attend to, projected, to x.
+void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
+
+}  // namespace halfline
