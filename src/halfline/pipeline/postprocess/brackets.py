@@ -95,6 +95,9 @@ class Brackets:
 
 
 def _ends_string(around: Surroundings, quote: str) -> bool:
-    """Whether the rest of the line begins with the end of the string in which the cursor stands."""
+    """Whether the rest of the line begins with the end of the string in which the cursor stands. Not of a raw one,
+    r#"█"#, which may hold quotes.
+    """
     behind = Scanner(around.language, around.inside).read(around.line).read(around.rest)
-    return around.rest.startswith(quote) and behind.in_code
+    is_end = around.rest.startswith(quote) and not around.rest.startswith(quote + "#")
+    return is_end and behind.in_code
