@@ -174,6 +174,20 @@ def test_scoring_prompts_leaves_what_is_typed_in_the_cache() -> None:
     assert engine.outcomes[again].stats.num_reused == 160
 
 
+def test_prompts_that_are_scored_side_by_side_leave_what_is_typed_in_the_cache() -> None:
+    engine = Simulation(16, EngineOptions(step_tokens=256, max_num_seqs=64, step_ms=1e6))
+    typed = prompt_of(160, seed=0)
+    engine.add(work(typed))
+    engine.run()
+    # One step has rows for all of them, and the arena has no room for all beside what is typed.
+    for number in range(1, 9):
+        engine.add(work(prompt_of(20, seed=number), 0, priority="batch", prompt_logprobs=0))
+    engine.run()
+    again = engine.add(work([*typed, 1, 2, 3]))
+    engine.run()
+    assert engine.outcomes[again].stats.num_reused == 160
+
+
 def test_scoring_answers_leaves_the_prompt_they_continue_in_the_cache() -> None:
     engine = Simulation(num_blocks=20)
     typed, older = prompt_of(130, seed=0), prompt_of(120, seed=1)
