@@ -80,6 +80,8 @@ class Behind:
 
     def put(self, key: bytes, kept: Kept) -> None:
         with self._news:
+            if self._closed:  # nobody is left to write it
+                return
             self._puts.pop(key, None)
             self._puts[key] = kept
             if len(self._puts) > _MAX_PUTS:
@@ -129,10 +131,10 @@ class Behind:
             self.tier.open()
             self._warm(self.tier.newest(self._warm_bytes))
             self._serve()
-        except (
-            HalflineError
-        ) as error:  # an address or an extra that is not there: the rest goes on without it
+        except HalflineError as error:  # an address or an extra that is not there
             _log.error("a cache is not used", extra=fields(tier=self.tier.name, reason=str(error)))
+        except Exception:  # a mistake of ours; who asked is answered, and the rest goes on without the tier
+            _log.exception("a cache is not used any more", extra=fields(tier=self.tier.name))
         finally:
             with self._news:
                 self._closed = True
@@ -162,8 +164,7 @@ class Behind:
                     self._puts.clear()
                     used, self._used = self._used, set()
                 self._writing = bool(puts)
-            for key, answer in gets:
-                answer(self.tier.get(key, self._clock()))
+            self._answer(gets)
             if puts:
                 self.tier.put(puts, used, self._clock())
                 with self._news:
@@ -172,3 +173,14 @@ class Behind:
             if puts or time.monotonic() - looked_at >= _IDLE_S:
                 self.tier.refresh()
                 looked_at = time.monotonic()
+
+    def _answer(self, gets: list[tuple[bytes, Callable[[Kept | None], None]]]) -> None:
+        """Everybody who asked, also where the tier raises what it should not."""
+        num_answered = 0
+        try:
+            for key, answer in gets:
+                answer(self.tier.get(key, self._clock()))
+                num_answered += 1
+        finally:
+            for _, answer in gets[num_answered:]:
+                answer(None)

@@ -100,13 +100,11 @@ class RedisTier:
 
     def _ask(self, question: "Callable[[Redis], object]") -> object | None:
         """None when there is no answer."""
-        from redis.exceptions import RedisError  # optional dependency
-
         if self._client is None or not self.may_hold(b""):
             return None
         try:
             return question(self._client)
-        except (RedisError, OSError) as error:
+        except Exception as error:  # what speaks something else there confuses the client in many ways
             self.num_failures += 1
             self._silent_until = self._clock() + PAUSE_S
             if self.num_failures == 1:  # one line, not one for every answer

@@ -96,7 +96,8 @@ class SqliteTier:
         rows = self._read("select sequence, key from answers where sequence > ?", (self._last_sequence,))
         for sequence, key in rows:
             self._last_sequence = max(self._last_sequence, sequence)
-            self._known.add(key[:_KNOWN_BYTES])
+            if isinstance(key, bytes):
+                self._known.add(key[:_KNOWN_BYTES])
 
     def newest(self, max_bytes: int) -> list[tuple[bytes, Kept]]:
         """What was used last, the latest first, up to so many bytes of values."""
@@ -106,24 +107,25 @@ class SqliteTier:
             "select key, value, stored_at from answers order by used_at desc limit ?",
             (max_bytes // ENTRY_BYTES,),
         ):
-            num_bytes += len(value)
+            kept = _whole(key, value, stored_at)
+            if kept is None:
+                continue
+            num_bytes += len(kept.value)
             if num_bytes > max_bytes:
                 break
-            whole = unsealed(key, value)
-            if whole is not None:
-                found.append((key, Kept(whole, stored_at)))
+            found.append((key, kept))
         return found
 
     def get(self, key: bytes, now: float) -> Kept | None:
         """None when it is not there, too old, or not whole."""
         rows = self._read("select value, stored_at from answers where key = ?", (key,))
-        for found, stored_at in rows:
-            value = unsealed(key, found)
-            if value is None:
+        for value, stored_at in rows:
+            kept = _whole(key, value, stored_at)
+            if kept is None:
                 self._failed(ValueError("a value is damaged"))
                 self._write([("delete from answers where key = ?", (key,))])
-            elif now - stored_at <= self._max_age_s:
-                return Kept(value, stored_at)
+            elif now - kept.stored_at <= self._max_age_s:
+                return kept
         self._known.discard(key[:_KNOWN_BYTES])
         return None
 
@@ -230,6 +232,14 @@ delete from answers where sequence in (
     ) where up_to <= ?
 )
 """
+
+
+def _whole(key: object, value: object, stored_at: object) -> Kept | None:
+    """None when this is not what was put: columns say what they hold in bytes that may be damaged like any other."""
+    if not (isinstance(key, bytes) and isinstance(value, bytes) and isinstance(stored_at, float)):
+        return None
+    found = unsealed(key, value)
+    return None if found is None else Kept(found, stored_at)
 
 
 def _is_damage(error: Exception) -> bool:

@@ -119,6 +119,28 @@ def test_a_value_changed_behind_our_back_is_not_found(tmp_path: Path) -> None:
     assert found(path, put) == 1, "the one that stands under its own key"
 
 
+@pytest.mark.parametrize("change", ["stored_at = 'x'", "stored_at = x'00'", "value = 'text'", "value = 5"])
+def test_a_column_that_holds_something_else_is_a_damaged_value(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "answers.sqlite"
+    put = filled(path, 3)
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"update answers set {change} where sequence < 3")
+    connection.close()
+    tier = opened(path)
+    assert tier.newest(1 << 20) == [(b"key 00002", put[b"key 00002"])]
+    tier.close()
+    assert found(path, put) == 1
+
+
+def test_a_key_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    put = filled(path, 3)
+    with sqlite3.connect(path) as connection:
+        connection.execute("update answers set key = 5 where sequence = 1")
+    connection.close()
+    assert found(path, put) == 2
+
+
 def test_a_file_of_another_version_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     put = filled(path, 3)

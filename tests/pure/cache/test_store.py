@@ -105,6 +105,26 @@ def test_what_a_closed_store_is_asked_for_is_not_there(tmp_path: Path) -> None:
     run(main)
 
 
+class Broken(SlowDict):
+    def get(self, key: bytes, now: float) -> Kept | None:
+        raise ZeroDivisionError
+
+
+def test_whoever_asks_a_tier_that_breaks_is_answered_and_the_rest_goes_on() -> None:
+    async def main() -> None:
+        tier = Broken()
+        tier.kept |= {b"one": Kept(b"1", 0.0), b"two": Kept(b"2", 0.0)}
+        store = Store(MemoryTier(1 << 20, 100.0), [tier], clock=lambda: 1.0)
+        assert await asyncio.gather(*(store.fetch(key) for key in (b"one", b"two", b"one"))) == [None] * 3
+        store.put(b"three", b"3")
+        assert store.get(b"three") == b"3"
+        assert await store.fetch(b"two") is None, "also when its thread has ended"
+        await asyncio.to_thread(store.flush)
+        await asyncio.to_thread(store.close)
+
+    run(main)
+
+
 def test_a_store_begins_with_what_the_last_one_used_last(tmp_path: Path) -> None:
     async def main() -> None:
         options = CacheOptions(disk_bytes=1 << 20)  # type: ignore[arg-type]

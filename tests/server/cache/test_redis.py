@@ -3,7 +3,9 @@
 import asyncio
 import shutil
 import socket
+import socketserver
 import subprocess
+import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,3 +137,25 @@ def test_a_redis_gone_while_it_is_asked_is_a_miss(redis: Redis) -> None:
         await asyncio.to_thread(store.close)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "reply", [b"$abc\r\n", b":x\r\n", b"+OK\r\n", b"*1\r\n$1\r\na\r\n", b"HTTP/1.1 400\r\n\r\n"]
+)
+def test_what_speaks_something_else_at_the_address_is_a_redis_that_does_not_answer(reply: bytes) -> None:
+    class Speaks(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(1 << 16):
+                self.request.sendall(reply)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Speaks) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        now = [0.0]
+        tier = RedisTier(f"redis://127.0.0.1:{server.server_address[1]}/0", 100.0, clock=lambda: now[0])
+        tier.open()
+        assert tier.get(b"key", 0.0) is None and tier.num_failures == 1
+        now[0] = 2.0
+        tier.put([(b"key", Kept(b"value", 0.0))], [], 0.0)
+        assert tier.get(b"key", 0.0) is None
+        tier.close()
+        server.shutdown()
