@@ -47,7 +47,8 @@ class StaticVectors:
         self._folder = Path(spec.submodule_search_locations[0])
 
     def embed(self, text: str) -> NDArray[np.float32]:
-        token_ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        whole = text.encode(errors="replace").decode()  # half a character is none
+        token_ids = self._tokenizer.encode(whole, add_special_tokens=False).ids
         if not token_ids:
             return np.zeros(self.num_dimensions, np.float32)
         mean = self._vectors[token_ids].mean(axis=0, dtype=np.float32)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MAX_BEFORE, _MAX_BEHIND = 3072, 1024  # characters: parsed for every keystroke, so about a millisecond
 _HERE = "halfline_here"
 _WORD = re.compile(r"[^\W\d]\w*")
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -54,7 +55,9 @@ class Scope:
         return [*pieces, text[done:]]
 
     def specialised(self, pieces: Sequence[str | int]) -> str | None:
-        """The same with the names of this scope; None where a name would no longer be read as that."""
+        """The same with the names of this scope; None where a name would no longer be read as that, or one that means
+        something from outside would be read as a variable of this scope.
+        """
         text = ""
         places: list[tuple[int, int]] = []
         for piece in pieces:
@@ -64,7 +67,7 @@ class Scope:
                 places.append((len(text), len(text) + len(self.names[piece])))
             text += self.names[piece] if isinstance(piece, int) else piece
         found = self._variables(text, dict.fromkeys(self.names, 0))
-        return text if found is not None and set(places) <= set(found) else None
+        return text if found == places else None
 
     def _variables(self, text: str, names: Mapping[str, int]) -> list[tuple[int, int]] | None:
         """Where in the text, put at the cursor, those names stand for variables; None where nothing can be read."""
@@ -90,6 +93,8 @@ def scope_at(prefix: str, suffix: str, grammar: Grammar) -> Scope | None:
     """
     before = _from_line_start(prefix[-_MAX_BEFORE:], whole=len(prefix) <= _MAX_BEFORE)
     behind = suffix[:_MAX_BEHIND]
+    if _HALF_A_CHARACTER.search(before + behind):
+        return None
     in_word = bool(before[-1:].isidentifier() or before[-1:].isdigit()) or behind[:1].isidentifier()
     here = "" if in_word else _HERE
     cursor = len(before.encode())

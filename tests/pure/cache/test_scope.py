@@ -147,6 +147,21 @@ def test_a_guess_whose_names_would_be_read_as_something_else_is_dropped() -> Non
     assert here.specialised([7]) is None, "there is no such name"
 
 
+def test_a_name_from_outside_is_not_taken_for_a_variable_of_the_function_it_comes_to() -> None:
+    first = scope("a.py", "def f(a):\n    b = a\n    return ")
+    second = scope("a.py", "def g(y):\n    z = y\n    return ")
+    assert first is not None and second is not None and first.shape == second.shape
+    pieces = first.generalised("y + a")
+    assert pieces is not None
+    assert (first.specialised(pieces), second.specialised(pieces)) == ("y + a", None)
+    assert second.specialised(first.generalised("o.y + a") or []) == "o.y + y", "an attribute is no variable"
+
+
+@pytest.mark.parametrize(("before", "behind"), [("", "\n# \ud800"), ("# \ud800\n", "\n")])
+def test_half_a_character_near_the_cursor_is_no_code(before: str, behind: str) -> None:
+    assert scope("a.py", before + "def f(a):\n    return ", behind) is None
+
+
 def test_the_rest_of_a_function_behind_the_cursor_counts() -> None:
     one = scope("a.py", "def f(a):\n    b = ", "\n    return b\n")
     other = scope("a.py", "def f(a):\n    b = ", "\n    return a\n")

@@ -102,3 +102,4 @@ def test_static_vectors_know_what_is_near() -> None:
     assert abs(float(one @ one) - 1.0) < 1e-3
     assert one @ near > 0.6 > one @ far
     assert not vectors.embed("").any()
+    assert vectors.embed("half a character: \ud800").any()
