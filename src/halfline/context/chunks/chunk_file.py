@@ -94,14 +94,16 @@ class ChunkFile:
     def _read(self, chunk_id: bytes) -> ChunkRow | None:
         assert self._connection is not None
         found = self._connection.execute("select kind, uses from chunks where id = ?", (chunk_id,)).fetchone()
-        if found is None:
+        # A damaged file may say of any column that it holds something else.
+        if found is None or not isinstance(found[1], int):
             return None
-        row = ChunkRow(chunk_id, cast(Kind, found[0]), int(found[1]))
+        row = ChunkRow(chunk_id, cast(Kind, found[0]), found[1])
         for vocabulary, tokens, digest in self._connection.execute(
             "select vocabulary, tokens, digest from chunk_tokens where id = ?", (chunk_id,)
         ):
-            if digest == _digest(chunk_id, vocabulary, tokens):
-                row.tokens[vocabulary] = tuple(array("i", bytes(tokens)))
+            sound = isinstance(vocabulary, str) and isinstance(tokens, bytes)
+            if sound and digest == _digest(chunk_id, vocabulary, tokens):
+                row.tokens[vocabulary] = tuple(array("i", tokens))
         return row
 
     def _write(self, rows: list[ChunkRow]) -> None:

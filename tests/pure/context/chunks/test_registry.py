@@ -96,7 +96,11 @@ def test_after_a_restart_nothing_is_tokenised_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "harm", ["garbage", "truncated", "another version", "a damaged value", "an old table"]
+    "harm",
+    [
+        *("garbage", "truncated", "another version", "a damaged value", "an old table"),
+        *("text for tokens", "a number for tokens", "a blob for a name", "no count of uses"),
+    ],
 )
 def test_a_file_that_is_not_right_costs_what_was_in_it_and_is_begun_anew(path: Path, harm: str) -> None:
     fill(path)
@@ -108,6 +112,10 @@ def test_a_file_that_is_not_right_costs_what_was_in_it_and_is_begun_anew(path: P
         statement = {
             "another version": "pragma user_version = 9",
             "a damaged value": "update chunk_tokens set tokens = zeroblob(length(tokens))",
+            "text for tokens": "update chunk_tokens set tokens = 'text'",
+            "a number for tokens": "update chunk_tokens set tokens = 5",
+            "a blob for a name": "update chunk_tokens set vocabulary = x'00ff'",
+            "no count of uses": "update chunks set uses = 'often'",
             "an old table": "drop table chunks; create table chunks (id blob); pragma user_version = 9",
         }[harm]
         with sqlite3.connect(path) as connection:
