@@ -150,7 +150,7 @@ class Answering:
 def _asked_by(asker: Asker, call: Call) -> Call:
     """With what the dialect could not tell of its requests."""
     cursor = asker.headers.get(CURSOR, "")
-    caching = _caching(asker.headers.get("cache-control", ""))
+    caching = _caching(",".join(asker.headers.getlist("cache-control")))
     return replace(
         call,
         requests=tuple(

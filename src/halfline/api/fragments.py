@@ -38,4 +38,4 @@ def fragments_router(answering: Answering) -> APIRouter:
 def _has(if_none_match: list[str], etag: str) -> bool:
     """RFC 9110, section 13.1.2: weak comparison, any of a list, or any at all."""
     tags = {tag.strip().removeprefix("W/") for line in if_none_match for tag in line.split(",")}
-    return etag in tags or "*" in tags
+    return etag in tags or "*" in if_none_match  # a star within a tag is one of its characters

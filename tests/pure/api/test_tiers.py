@@ -44,6 +44,14 @@ async def test_cache_control_is_heeded_in_every_dialect(on_stage, control: str, 
         assert [request.caching for request in stage.pipeline.requests] == [caching] * 2
 
 
+async def test_cache_control_may_come_in_several_lines(on_stage) -> None:
+    async with on_stage() as stage:
+        headers = [("Cache-Control", "max-stale=5"), ("Cache-Control", "no-store")]
+        reply = await stage.client.post("/v1/completions", json={"prompt": "x"}, headers=headers)
+        assert reply.status_code == 200, reply.text
+        assert [request.caching for request in stage.pipeline.requests] == ["none"]
+
+
 async def test_an_answer_whose_time_was_up_may_go_on(on_stage) -> None:
     async with on_stage() as stage:
         stage.pipeline.ends_with = "deadline"
