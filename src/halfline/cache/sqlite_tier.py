@@ -167,11 +167,14 @@ class SqliteTier:
     def _make_room(self, now: float) -> None:
         """Forget what is too old, and what was used longest ago as far as the rest is too large."""
         statements: list[_Statement] = [("delete from answers where stored_at < ?", (now - self._max_age_s,))]
-        for (num_bytes,) in self._read("select total(length(value)) from answers", ()):
+        for num_bytes, count in self._read("select total(length(value)), count(*) from answers", ()):
             excess = num_bytes - self._max_bytes
             if excess > 0:
                 # A tenth more than needs be: looking for room reads all lengths.
                 statements.append((_FORGET, (excess + self._max_bytes // 10,)))
+            if len(self._known) > 2 * count:  # most were forgotten, by whichever process
+                self._known.clear()
+                self._last_sequence = 0
         self._write(statements)
 
     def _read(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:

@@ -236,6 +236,18 @@ def test_the_file_keeps_its_bound_and_what_was_used_last(tmp_path: Path) -> None
     tier.close()
 
 
+def test_what_the_file_forgot_is_not_known_for_ever(tmp_path: Path) -> None:
+    tier = opened(tmp_path / "answers.sqlite", max_bytes=1 << 14)
+    put = {Random(number).randbytes(32): kept for number, kept in enumerate(entries(4096).values())}
+    for start in range(0, len(put), 256):
+        tier.put(list(put.items())[start : start + 256], [], float(start))
+        tier.refresh()
+    known = [key for key in put if tier.may_hold(key)]
+    assert len(known) < 1200, "of 4096"
+    assert 100 < sum(tier.get(key, 0.0) == put[key] for key in known) < 400
+    tier.close()
+
+
 def test_what_is_too_old_is_not_found(tmp_path: Path) -> None:
     tier = opened(tmp_path / "answers.sqlite", max_age_s=10.0)
     tier.put([(b"key", Kept(b"value", 100.0))], [], 100.0)

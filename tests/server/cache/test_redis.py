@@ -148,7 +148,11 @@ def test_what_speaks_something_else_at_the_address_is_a_redis_that_does_not_answ
             while self.request.recv(1 << 16):
                 self.request.sendall(reply)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Speaks) as server:
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), Speaks) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         now = [0.0]
         tier = RedisTier(f"redis://127.0.0.1:{server.server_address[1]}/0", 100.0, clock=lambda: now[0])
