@@ -122,10 +122,16 @@ def test_eight_typists_who_each_wait_for_their_answer_are_answered_equally_often
 
 @pytest.fixture(scope="module")
 def narrow(start_server: Callable[..., Any]) -> Any:
-    """A server that runs one sequence at a time, lets two wait, and computes nothing of its own accord: steps are
-    counted."""
+    """A server that runs one sequence at a time, lets two wait, reads all of a document at once, which takes it a second,
+    and computes nothing of its own accord: steps are counted.
+    """
     return start_server(
-        HALFLINE_ENGINE__MAX_NUM_SEQS="1", HALFLINE_ENGINE__MAX_WAITING="2", HALFLINE_WARMUP__SHARE="0"
+        HALFLINE_ENGINE__MAX_NUM_SEQS="1",
+        HALFLINE_ENGINE__MAX_WAITING="2",
+        HALFLINE_PIPELINE__FRESH_PREFIX_TOKENS="2048",
+        HALFLINE_PIPELINE__GROWN_PREFIX_TOKENS="2048",
+        HALFLINE_PIPELINE__PREFIX_TOKENS="2048",
+        HALFLINE_WARMUP__SHARE="0",
     ).wait_until_ready()
 
 
