@@ -122,7 +122,7 @@ def test_eight_typists_who_each_wait_for_their_answer_are_answered_equally_often
 
 @pytest.fixture(scope="module")
 def narrow(start_server: Callable[..., Any]) -> Any:
-    """A server that runs one sequence at a time, lets two wait, reads all of a document at once, which takes it a second,
+    """A server that runs one sequence at a time, lets two wait, reads all of a document at once, which takes a second,
     and computes nothing of its own accord: steps are counted.
     """
     return start_server(
