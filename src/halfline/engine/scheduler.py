@@ -18,7 +18,6 @@ Knows no hashes, tensors, text or clocks: times are passed in.
 """
 
 from bisect import insort
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -27,11 +26,12 @@ from halfline.engine.admission import Admission
 from halfline.engine.appending import append
 from halfline.engine.drafting import Drafter, Drafting, NoGuesses
 from halfline.engine.options import EngineOptions
+from halfline.engine.passing import Passing
 from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
 from halfline.engine.sequence import Progress, Sequence, Work
 from halfline.engine.stats import EngineStats
 from halfline.engine.step_room import StepRoom
-from halfline.engine.urgency import IDLE, Flow, Flows, Urgency, flow_of
+from halfline.engine.urgency import IDLE, Urgency
 from halfline.errors import InvariantBroken
 from halfline.kv.block_pool import BlockPool, Worth
 from halfline.kv.block_table import BlockTable, check_accounts
@@ -41,12 +41,6 @@ from halfline.model.kv_format import BLOCK_TOKENS, F16, KvFormat
 from halfline.request import FinishReason
 from halfline.sampling.reader import NOTHING, Piece
 from halfline.sampling.sampler import Scored
-
-_MAX_PASSED = 16
-_MAX_PASSED_OF_ALL = 48
-"""Most sequences of one flow, and of all, that do not fit and are passed by others in one plan: finding out costs a
-look-up each.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,20 +243,12 @@ class Scheduler:
         for prompt in prompts:
             _computes(prompt, computing, turn)
         waiting = [each for each in self._waiting if each.id not in self._on_hold and each not in turn.paused]
-        passed: Counter[Flow] = Counter()
-        num_passed = 0
-        held_back: list[Flows] = []
+        passing = Passing(self._urgency, self._running, turn.now)
         for sequence in self._urgency.line_up([*prompts, *waiting], turn.now):
             if self._room.full(turn.num_tokens):
                 break
             if not sequence.running:
-                flow = flow_of(sequence)
-                if num_passed == _MAX_PASSED_OF_ALL or passed[flow] == _MAX_PASSED:
-                    continue
-                if any(flow[: len(each)] == each for each in held_back) and (
-                    passed[flow] or not self._urgency.owing(sequence, self._running, turn.now)
-                ):
-                    passed[flow] = passed[flow] or 1  # looked at: the others of its flow are owed no more
+                if not passing.may_try(sequence):
                     continue
                 match = self._match(sequence)
                 ahead = computing.get(match.missed)
@@ -274,11 +260,7 @@ class Scheduler:
                     self._admit(sequence, fitting)
                     _computes(sequence, computing, turn)
                 else:
-                    passed[flow] += 1
-                    num_passed += 1
-                    behind = self._urgency.held_back(sequence, turn.now)
-                    if behind is not None:
-                        held_back.append(behind)
+                    passing.does_not_fit(sequence)
                     continue
             if sequence not in turn.num_tokens:
                 hurry = turn.ranks[sequence] != IDLE
