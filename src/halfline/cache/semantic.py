@@ -8,8 +8,10 @@ import json
 import logging
 import os
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,9 @@ MAX_TEXTS = 1 << 13
 """Of each tenant; then the older half is forgotten."""
 
 _MAX_TENANTS = 64
+_MAX_FILE_BYTES = 1 << 31  # four times the vectors that are kept: what is larger is not ours
 _CHARACTERS = 256  # before the cursor: a few lines
-_KEY = b"semantic 1"
+_KEY = b"semantic 2"
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ _log = logging.getLogger(__name__)
 class SemanticTier:
     """Lives on the event loop, but for `save`. `file` None: nothing outlives the process.
 
-    Raises MissingExtra. A file that is not whole, or another embedder's, is passed over.
+    Raises MissingExtra. A file that is not whole, of another version or another embedder's is passed over.
     """
 
     source: ProposalSource = "semantic"
@@ -92,6 +95,7 @@ class SemanticTier:
         indexes = [self._faiss.serialize_index(shelf.index).tobytes() for shelf in self._shelves.values()]
         head = {
             "embedder": self._embedder.name,
+            "dimensions": self._embedder.num_dimensions,
             "shelves": [
                 {"tenant": tenant, "texts": shelf.texts, "bytes": len(index)}
                 for (tenant, shelf), index in zip(self._shelves.items(), indexes, strict=True)
@@ -107,19 +111,29 @@ class SemanticTier:
             partial.rename(self._file)
         except OSError as error:
             _log.warning("guesses are not saved", extra=fields(path=str(self._file), reason=str(error)))
+            with suppress(OSError):  # a full disk has no room for half a file either
+                partial.unlink()
 
     def _load(self, file: Path) -> None:
         try:
+            status = file.stat()
+            if not S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
+                raise OSError("no file of guesses is like that")
             data = unsealed(_KEY, file.read_bytes())
-        except OSError:
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _log.warning("guesses are not loaded", extra=fields(path=str(file), reason=str(error)))
             return
         if data is None:
-            _log.warning("a damaged file is passed over", extra=fields(path=str(file)))
+            _log.warning(
+                "a file that is damaged or of another version is passed over", extra=fields(path=str(file))
+            )
             return
         # The seal says that it was written here, so what it holds is as it was written.
         start = 8 + int.from_bytes(data[:8], "little")
         head = json.loads(data[8:start])
-        if head["embedder"] != self._embedder.name:
+        if (head["embedder"], head["dimensions"]) != (self._embedder.name, self._embedder.num_dimensions):
             return
         for each in head["shelves"]:
             stop = start + each["bytes"]

@@ -8,8 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ import pytest
 from halfline.cache.memory import Kept
 from halfline.cache.sqlite_tier import RETRY_S, VERSION, SqliteTier
 
-NOBODY = 65534
+AsNobody = Callable[[], AbstractContextManager[None]]
 
 
 def opened(path: Path, max_bytes: int = 1 << 20, max_age_s: float = 1e9) -> SqliteTier:
@@ -97,7 +97,7 @@ def test_damage_that_comes_while_the_file_is_open_is_survived(tmp_path: Path) ->
     tier.close()
 
 
-def test_a_damaged_file_that_cannot_be_replaced_holds_nothing() -> None:
+def test_a_damaged_file_that_cannot_be_replaced_holds_nothing(as_nobody: AsNobody) -> None:
     with TemporaryDirectory(dir="/tmp") as directory:
         path = Path(directory) / "answers.sqlite"
         path.write_bytes(b"no database " * 1000)
@@ -179,19 +179,7 @@ def test_a_file_that_cannot_be_had_at_first_is_used_once_it_can(tmp_path: Path) 
     tier.close()
 
 
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may write everywhere."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
-
-
-def test_a_file_that_may_only_be_read_holds_nothing_and_breaks_nothing() -> None:
+def test_a_file_that_may_only_be_read_holds_nothing_and_breaks_nothing(as_nobody: AsNobody) -> None:
     with TemporaryDirectory(dir="/tmp") as directory:
         path = Path(directory) / "answers.sqlite"
         put = filled(path, 3)
