@@ -4,12 +4,13 @@ never anything else than what was put.
 
 import json
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -141,13 +142,59 @@ def test_a_key_that_is_none_is_passed_over(tmp_path: Path) -> None:
     assert found(path, put) == 2
 
 
-def test_a_file_of_another_version_is_begun_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [VERSION - 2, VERSION + 1], ids=["older", "newer"])
+def test_a_file_of_another_version_is_begun_anew(tmp_path: Path, version: int) -> None:
     path = tmp_path / "answers.sqlite"
     put = filled(path, 3)
     with sqlite3.connect(path) as connection:
-        connection.execute(f"pragma user_version = {VERSION + 1}")
+        connection.execute(f"pragma user_version = {version}")
     connection.close()
     assert found(path, put) == 0
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(Random(1).randbytes(50_000))
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(bytes(8192))
+
+
+@pytest.mark.parametrize("make", [garbage, zeros, Path.touch])
+def test_a_file_that_never_was_one_of_ours_is_begun_anew(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "answers.sqlite")
+    assert found(tmp_path / "answers.sqlite", entries(1)) == 0
+
+
+def tables_of_another_program(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table answers (question, answer)")
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def link_to_a_full_device(path: Path) -> None:
+    path.symlink_to("/dev/full")
+
+
+@pytest.mark.parametrize(
+    "make", [tables_of_another_program, Path.mkdir, os.mkfifo, link_to_itself, link_to_a_full_device]
+)
+def test_what_cannot_be_a_file_of_ours_holds_nothing_and_stays(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "answers.sqlite"
+    make(path)
+    tier = opened(path)
+    tier.put(list(entries(3).items()), [b"x"], 0.0)
+    assert tier.get(b"key 00000", 0.0) is None and tier.newest(1 << 20) == [] and tier.num_failures == 1
+    tier.check()
+    tier.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["answers.sqlite"]
 
 
 def test_a_directory_that_cannot_be_had_holds_nothing(tmp_path: Path) -> None:
@@ -207,6 +254,26 @@ def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
     assert tier.get(b"small", 0.0) is not None
     tier.check()
     tier.close()
+
+
+def test_a_disk_that_takes_no_byte_more_keeps_what_was_there(tmp_path: Path) -> None:
+    tier = opened(tmp_path / "answers.sqlite")
+    first = entries(10)
+    tier.put(list(first.items()), [], 0.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, hard))  # every file's size, so writes are refused
+    try:
+        for _ in range(3):
+            tier.put([(b"another", Kept(bytes(1 << 15), 0.0))], [], 0.0)
+        assert all(tier.get(key, 0.0) == kept for key, kept in first.items())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert tier.num_failures == 3 and tier.get(b"another", 0.0) is None
+    tier.put([(b"small", Kept(b"s", 0.0))], [], 0.0)
+    assert tier.get(b"small", 0.0) is not None
+    tier.check()
+    tier.close()
+    assert found(tmp_path / "answers.sqlite", first) == 10
 
 
 def test_the_file_keeps_its_bound_and_what_was_used_last(tmp_path: Path) -> None:
