@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from babbler import Babbler
 from numpy.typing import NDArray
 from running_pipeline import running_pipeline, streamed, text_of
+from scripted_executor import ScriptedExecutor
 
 from halfline.cache.exact import ExactAnswers
 from halfline.cache.guessing import Cursor, GuessingTier
@@ -242,6 +244,19 @@ def replayed(count: int, seed: int) -> list[CompletionRequest]:
             )
         )
     return requests
+
+
+async def test_what_another_model_was_heard_to_say_is_but_a_guess(tmp_path: Path) -> None:
+    asked = request(FUNCTIONS[0])
+    kept = SemanticTier(Letters(), 0.8, tmp_path / "guesses")
+    executor = ScriptedExecutor("another model's answer", len(FUNCTIONS[0]))
+    async with running_pipeline(executor, PipelineOptions(suggestions="off"), guessing=[kept]) as (other, _):
+        assert (await other.complete(asked)).choices[0].text == "another "
+    kept.save()
+    loaded = SemanticTier(Letters(), 0.8, tmp_path / "guesses")
+    async with guessing(loaded) as (pipeline, _):
+        assert await answers(pipeline, [asked]) == await plainly([asked])
+        assert pipeline.proposals.totals()["semantic"].proposed == 1
 
 
 async def num_proposed(count: int, seed: int) -> Counter[str]:

