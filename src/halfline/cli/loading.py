@@ -52,7 +52,7 @@ def assemble(settings: Settings, parts: ModelParts) -> Ready:
     """
     executor, tokenizer = parts.executor, parts.tokenizer
     disk = None
-    scope = kv_scope(parts.path, parts.spec, executor.kv_format, executor.block_bytes)
+    scope = kv_scope(parts.digest, parts.spec, executor.kv_format, executor.block_bytes)
     if settings.kv_disk_bytes:
         disk = DiskStore(settings.cache_dir / "kv", scope, settings.kv_disk_bytes)
     engine = EngineHandle(executor, settings.engine, disk=disk)

@@ -1,12 +1,14 @@
 """What a model's files become: an executor and a tokenizer. Needs neither HTTP nor an engine, so it can begin early."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
 from halfline.cli.start_up import settle
+from halfline.model.content_digest import content_digest
 from halfline.model.kv_format import kv_format_named
 from halfline.model.load import open_checkpoint
 from halfline.model.pull import EMBEDDED, pull_embedded
@@ -19,12 +21,14 @@ from halfline.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """In memory and ready to run, with nobody to run them yet. `path` is where they came from.
+    """In memory and ready to run, with nobody to run them yet. `path` is where they came from, `digest` of what the
+    files there hold.
 
     `chat_template` None: the model brings none.
     """
 
     path: Path
+    digest: str
     spec: ModelSpec
     executor: NativeExecutor
     tokenizer: Tokenizer
@@ -56,7 +60,10 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
     with (
         ModelStore(settings.data_dir).repairable(settings.model),
         closing(open_checkpoint(path)) as checkpoint,
+        ThreadPoolExecutor(1, "digest") as beside,
     ):
+        # At the first start with this file as long as reading it takes; then it is remembered.
+        digest = beside.submit(content_digest, path, settings.cache_dir / "digests")
         spec = checkpoint.spec
         kv_format = kv_format_named(settings.kv_format)
         num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec, kv_format))
@@ -65,4 +72,5 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
         )
         tokenizer = Tokenizer(checkpoint.vocab)
         chat_template = checkpoint.vocab.chat_template
-    return ModelParts(path, spec, executor, tokenizer, chat_template, time.perf_counter() - started)
+    load_s = time.perf_counter() - started
+    return ModelParts(path, digest.result(), spec, executor, tokenizer, chat_template, load_s)
