@@ -22,13 +22,13 @@ from halfline.text.tokenizer import Tokenizer
 @dataclass(frozen=True, slots=True)
 class ModelParts:
     """In memory and ready to run, with nobody to run them yet. `path` is where they came from, `digest` of what the
-    files there hold.
+    files there hold; None: what is computed neither outlives this process nor is shared, so nobody has to know.
 
     `chat_template` None: the model brings none.
     """
 
     path: Path
-    digest: str
+    digest: str | None
     spec: ModelSpec
     executor: NativeExecutor
     tokenizer: Tokenizer
@@ -63,7 +63,7 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
         ThreadPoolExecutor(1, "digest") as beside,
     ):
         # At the first start with this file as long as reading it takes; then it is remembered.
-        digest = beside.submit(content_digest, path, settings.cache_dir / "digests")
+        digest = beside.submit(_digest, settings, path)
         spec = checkpoint.spec
         kv_format = kv_format_named(settings.kv_format)
         num_blocks = blocks_in(settings.kv_bytes or default_kv_bytes(), kv_block_bytes(spec, kv_format))
@@ -74,3 +74,9 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
         chat_template = checkpoint.vocab.chat_template
     load_s = time.perf_counter() - started
     return ModelParts(path, digest.result(), spec, executor, tokenizer, chat_template, load_s)
+
+
+def _digest(settings: Settings, path: Path) -> str | None:
+    cache = settings.cache
+    outlives = settings.kv_disk_bytes or cache.disk_bytes or cache.redis_url is not None
+    return content_digest(path, settings.cache_dir / "digests") if outlives else None
