@@ -39,7 +39,7 @@ class ExactAnswers:
 
     def get(self, address: bytes) -> tuple[Told, ...] | None:
         """The choices, if memory has them."""
-        data = self._store.get(address)
+        data = self._store.get(address, "exact")
         return None if data is None else _unpacked(data)
 
     def holds(self, address: bytes) -> bool:

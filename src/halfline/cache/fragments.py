@@ -56,9 +56,9 @@ class Fragments:
         except ValueError:
             return None
         key = self._key(tenant, raw)
-        body = self._store.get(key)
-        if body is None:
-            body = await self._store.fetch(key)
+        if not self._store.holds(key) and self._store.may_fetch(key):
+            await self._store.fetch(key)
+        body = self._store.get(key, "http")
         if body is None:
             return None
         age_s = self._store.age_s(key) or 0.0

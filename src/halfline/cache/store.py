@@ -11,12 +11,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from halfline.cache.behind import Behind, SlowTier
 from halfline.cache.memory import Kept, MemoryTier
 from halfline.cache.options import CacheOptions
 from halfline.cache.redis_tier import RedisTier
 from halfline.cache.sqlite_tier import SqliteTier
+
+LookupTier = Literal["exact", "http", "syntax"]
 
 
 class Store:
@@ -34,14 +37,16 @@ class Store:
         self._warmed: list[list[tuple[bytes, Kept]]] = []  # put by a slow tier's thread, taken by ours
         self._behind = [Behind(tier, self._warmed.append, warm_bytes, clock) for tier in slow]
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._lookups: Counter[tuple[str, str]] = Counter()
         for each in self._behind:
             each.start()
 
-    def get(self, key: bytes) -> bytes | None:
-        """What is in memory."""
+    def get(self, key: bytes, tier: LookupTier) -> bytes | None:
+        """What is in memory. One call for each time that a tier looks."""
         self._take_over()
         kept = self._memory.get(key, self._clock())
         self._counts["memory", "miss" if kept is None else "hit"] += 1
+        self._lookups[tier, "nothing" if kept is None else "answer"] += 1
         if kept is None:
             return None
         for each in self._behind:
@@ -72,6 +77,7 @@ class Store:
         """Have it in memory for the next time, if a slow tier holds it."""
         for each in self._behind:
             if each.tier.may_hold(key):
+                self._counts[each.tier.name, "wanted"] += 1
                 each.ask(key, lambda kept: None if kept is None else self._warmed.append([(key, kept)]))
                 return
 
@@ -104,13 +110,21 @@ class Store:
         return self._memory.num_bytes
 
     def counts(self) -> Mapping[tuple[str, str], int]:
-        """By tier (memory, disk, redis) and event (hit, miss, put, evicted, failed, let go). They only ever rise."""
+        """By place (memory, disk, redis) and event. They only ever rise.
+
+        hit, miss: it was asked by somebody who waited · wanted: for the next time, nobody waited · put · evicted ·
+        failed: a disk or Redis did not do what it was asked · let_go: was not written, because too much was put
+        """
         counts = dict(self._counts)
         counts["memory", "evicted"] = self._memory.num_evicted
         for each in self._behind:
             counts[each.tier.name, "failed"] = each.tier.num_failures
             counts[each.tier.name, "let_go"] = each.num_let_go
         return counts
+
+    def lookups(self) -> Mapping[tuple[str, str], int]:
+        """How often each tier looked, and whether it found an answer or nothing. They only ever rise."""
+        return dict(self._lookups)
 
     def check(self) -> None:
         """Raise InvariantBroken when memory is not as it is counted."""

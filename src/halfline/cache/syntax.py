@@ -36,7 +36,7 @@ class SyntaxLook:
     key: bytes
 
     def guess(self) -> str | None:
-        data = self.store.get(self.key)
+        data = self.store.get(self.key, "syntax")
         if data is None:
             return None
         pieces: Sequence[str | int] = json.loads(data)

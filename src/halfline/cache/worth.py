@@ -14,11 +14,17 @@ _BETWEEN_PROBES = 32
 
 @dataclass(slots=True)
 class Totals:
-    """Since the start. They only ever rise."""
+    """Since the start. They only ever rise.
 
+    Of the requests that a guess might help `passed` were not looked at, because that did not pay. `looks` of them were:
+    `proposed` with a guess, `right` with one that the model agreed with some of, `whole` with one that was the answer.
+    """
+
+    passed: int = 0
     looks: int = 0
     proposed: int = 0
     right: int = 0
+    whole: int = 0
     tokens_accepted: int = 0
     cost_ms: float = 0.0
     gain_ms: float = 0.0
@@ -40,17 +46,22 @@ class Worth:
     def wants_look(self) -> bool:
         """To be asked once for every request."""
         self._num_asked += 1
-        return self.pays or self._num_asked % _BETWEEN_PROBES == 0
+        wanted = self.pays or self._num_asked % _BETWEEN_PROBES == 0
+        self.totals.passed += not wanted
+        return wanted
 
-    def looked(self, cost_ms: float, num_accepted: int, token_ms: float, *, proposed: bool) -> None:
+    def looked(
+        self, cost_ms: float, num_accepted: int, token_ms: float, *, proposed: bool, whole: bool
+    ) -> None:
         """A look took so long, and the model agreed with so many tokens of what it found, each of which would have
-        taken a step of `token_ms`.
+        taken a step of `token_ms`. `whole`: that was the answer.
         """
         gain_ms = num_accepted * token_ms
         totals = self.totals
         totals.looks += 1
         totals.proposed += proposed
         totals.right += num_accepted > 0
+        totals.whole += whole
         totals.tokens_accepted += num_accepted
         totals.cost_ms += cost_ms
         totals.gain_ms += gain_ms

@@ -67,6 +67,9 @@ class CacheNumbers:
     def counts(self) -> Mapping[tuple[str, str], int]:
         return self.store.counts()
 
+    def lookups(self) -> Mapping[tuple[str, str], int]:
+        return self.store.lookups()
+
     def guesses(self) -> Mapping[str, Totals]:
         return self.totals()
 

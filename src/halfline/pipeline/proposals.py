@@ -75,7 +75,15 @@ class Proposals:
             num_accepted = 0
             if looked.proposal is not None:
                 num_accepted = outcome.stats.accepted.get(looked.proposal.source, 0)
-            looked.worth.looked(looked.cost_ms, num_accepted, token_ms, proposed=looked.proposal is not None)
+            looked.worth.looked(
+                looked.cost_ms,
+                num_accepted,
+                token_ms,
+                proposed=looked.proposal is not None,
+                whole=num_accepted > 0
+                and looked.proposal is proposing.proposal
+                and proposing.right is not None,
+            )
         stats = outcome.stats
         if proposing.proposal is None and stats.num_generated > 1:
             step_ms = stats.decode_ms / (stats.num_generated - 1)

@@ -10,9 +10,11 @@ from prometheus_client.registry import Collector
 class GuessTotals(Protocol):
     """Of one tier that guesses answers. They only ever rise."""
 
+    passed: int
     looks: int
     proposed: int
     right: int
+    whole: int
     tokens_accepted: int
     cost_ms: float
     gain_ms: float
@@ -27,6 +29,9 @@ class CacheState(Protocol):
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """By place (memory, disk, redis) and event."""
+
+    def lookups(self) -> Mapping[tuple[str, str], int]:
+        """By tier, and whether it found an answer or nothing."""
 
     def guesses(self) -> Mapping[str, GuessTotals]:
         """By tier."""
@@ -46,10 +51,18 @@ class CacheCollector(Collector):
         for (place, event), count in self._state.counts().items():
             events.add_metric((place, event), count)
         yield events
+        lookups = CounterMetricFamily(
+            "halfline_cache_lookups",
+            "Times that a tier looked for an answer that is kept, by what it found.",
+            labels=("tier", "found"),
+        )
+        for (tier, found), count in self._state.lookups().items():
+            lookups.add_metric((tier, found), count)
+        yield lookups
         guesses = CounterMetricFamily(
             "halfline_guesses",
-            "Requests for which an answer was looked for, those for which one was proposed, and those where the model"
-            " agreed with some of it.",
+            "Requests that a guess might help: passed, because looking did not pay, or looked at; of these those with a"
+            " guess (proposed), where the model agreed with some of it (right) and where it was the answer (whole).",
             labels=("tier", "kind"),
         )
         tokens = CounterMetricFamily(
@@ -61,9 +74,11 @@ class CacheCollector(Collector):
             labels=("tier", "kind"),
         )
         for tier, totals in self._state.guesses().items():
+            guesses.add_metric((tier, "passed"), totals.passed)
             guesses.add_metric((tier, "looked"), totals.looks)
             guesses.add_metric((tier, "proposed"), totals.proposed)
             guesses.add_metric((tier, "right"), totals.right)
+            guesses.add_metric((tier, "whole"), totals.whole)
             tokens.add_metric((tier,), totals.tokens_accepted)
             seconds.add_metric((tier, "cost"), totals.cost_ms / 1e3)
             seconds.add_metric((tier, "gain"), totals.gain_ms / 1e3)

@@ -60,7 +60,7 @@ def test_a_store_goes_on_without_a_tier_that_cannot_be_had(url: str) -> None:
         store.put(b"key", b"value")
         async with asyncio.timeout(30):
             assert await store.fetch(b"other") is None
-        assert store.get(b"key") == b"value"
+        assert store.get(b"key", "exact") == b"value"
         await asyncio.to_thread(store.close)
 
     asyncio.run(main())

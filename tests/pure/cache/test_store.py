@@ -59,15 +59,15 @@ def test_nobody_waits_for_a_slow_tier_but_who_fetches() -> None:
         slow = SlowDict()
         slow.kept[b"there"] = Kept(b"old", 0.0)
         store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: 1.0)
-        assert store.get(b"there") is None and store.may_fetch(b"there")
+        assert store.get(b"there", "exact") is None and store.may_fetch(b"there")
         fetching = asyncio.create_task(store.fetch(b"there"))
         await asyncio.sleep(0)
         store.put(b"new", b"value")
-        assert store.get(b"new") == b"value"
+        assert store.get(b"new", "exact") == b"value"
         assert not fetching.done() and not slow.threads, "the slow tier stands still"
         slow.go.set()
         assert await fetching == b"old"
-        assert store.get(b"there") == b"old", "now in memory"
+        assert store.get(b"there", "exact") == b"old", "now in memory"
         await asyncio.to_thread(store.flush)
         assert slow.kept[b"new"].value == b"value"
         assert slow.threads == {"cache-slow"}
@@ -117,7 +117,7 @@ def test_whoever_asks_a_tier_that_breaks_is_answered_and_the_rest_goes_on() -> N
         store = Store(MemoryTier(1 << 20, 100.0), [tier], clock=lambda: 1.0)
         assert await asyncio.gather(*(store.fetch(key) for key in (b"one", b"two", b"one"))) == [None] * 3
         store.put(b"three", b"3")
-        assert store.get(b"three") == b"3"
+        assert store.get(b"three", "exact") == b"3"
         assert await store.fetch(b"two") is None, "also when its thread has ended"
         await asyncio.to_thread(store.flush)
         await asyncio.to_thread(store.close)
@@ -135,7 +135,7 @@ def test_a_store_begins_with_what_the_last_one_used_last(tmp_path: Path) -> None
         second = open_store(options, tmp_path)
         while not second.holds(b"key 99"):
             await asyncio.sleep(0.001)
-        assert second.get(b"key 7") == b"value 7"
+        assert second.get(b"key 7", "exact") == b"value 7"
         await asyncio.to_thread(second.close)
 
     run(main)
@@ -153,7 +153,7 @@ def test_what_is_too_old_in_memory_hides_nothing_fresher_behind_it() -> None:
         slow.kept[b"key"] = Kept(b"fresh", 1100.0)  # by another process
         assert not store.holds(b"key") and store.may_fetch(b"key")
         assert await store.fetch(b"key") == b"fresh"
-        assert store.holds(b"key") and store.get(b"key") == b"fresh"
+        assert store.holds(b"key") and store.get(b"key", "exact") == b"fresh"
         await asyncio.to_thread(store.close)
 
     run(main)
@@ -195,7 +195,7 @@ def test_a_damaged_file_under_a_store_only_makes_it_slower(tmp_path: Path) -> No
         store = Store(MemoryTier(1 << 20, 1e12), [SqliteTier(tmp_path / "answers.sqlite", 1 << 20, 1e12)])
         store.put(b"key", b"value")
         await asyncio.to_thread(store.flush)
-        assert store.get(b"key") == b"value" and await store.fetch(b"key") in (None, b"value")
+        assert store.get(b"key", "exact") == b"value" and await store.fetch(b"key") in (None, b"value")
         await asyncio.to_thread(store.close)
         assert store.counts()["disk", "failed"] == 1
 

@@ -9,7 +9,7 @@ def looked(worth: Worth, times: int, cost_ms: float, accepted: int) -> int:
     for _ in range(times):
         if worth.wants_look():
             count += 1
-            worth.looked(cost_ms, accepted, 5.0, proposed=accepted > 0)
+            worth.looked(cost_ms, accepted, 5.0, proposed=accepted > 0, whole=accepted > 4)
     return count
 
 

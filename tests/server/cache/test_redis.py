@@ -26,9 +26,9 @@ def test_what_one_server_puts_another_finds(redis: RedisServer) -> None:
         stores = [Store(MemoryTier(1 << 20, 100.0), [RedisTier(redis.url, 100.0)]) for _ in range(2)]
         stores[0].put(b"key", b"value \x00\xff")
         await asyncio.to_thread(stores[0].flush)
-        assert stores[1].get(b"key") is None
+        assert stores[1].get(b"key", "exact") is None
         assert await stores[1].fetch(b"key") == b"value \x00\xff"
-        assert stores[1].get(b"key") == b"value \x00\xff", "now in memory"
+        assert stores[1].get(b"key", "exact") == b"value \x00\xff", "now in memory"
         assert await stores[1].fetch(b"another") is None
         for store in stores:
             await asyncio.to_thread(store.close)
@@ -79,9 +79,9 @@ def test_a_redis_gone_while_it_is_asked_is_a_miss(redis: RedisServer) -> None:
         redis.kill()
         async with asyncio.timeout(30):
             assert await asyncio.gather(*asking) == [None] * 50
-        assert store.get(b"key") == b"value"
+        assert store.get(b"key", "exact") == b"value"
         store.put(b"new", b"value")
-        assert store.get(b"new") == b"value"
+        assert store.get(b"new", "exact") == b"value"
         await asyncio.to_thread(store.close)
 
     asyncio.run(main())
