@@ -1,7 +1,8 @@
 """What leaving out context costs and saves: tokens, likelihood of the true continuation, answers, time.
 
-    python -m bench.compression MODEL.gguf TRACE.json.gz [SAFIM.jsonl.gz] [--repository FILE.json.gz] [--half HALF]
-                                [--cursors N] [--true N] [--keep SHARE] [--arms ARM ...] [--minutes N]
+    python -m bench.compression MODEL.gguf TRACE.json.gz [SAFIM.jsonl.gz] [--repository FILE.json.gz]
+                                [--later FILE.json.gz] [--half HALF] [--cursors N] [--true N] [--keep SHARE]
+                                [--arms ARM ...] [--minutes N]
                                 [--record FILE.jsonl] [--write FILE.json] [--plot FILE.png]
 
 Every cursor has a window of 256 tokens before it, up to 768 tokens of context in front of that
@@ -9,11 +10,12 @@ Every cursor has a window of 256 tokens before it, up to 768 tokens of context i
 writes at most, which the model reads teacher forced. Before that it writes the line by itself, greedily.
 
 Each arm (a pass or a chain of passes) shrinks the same contexts, where it can choose to the same budget, `--keep` of
-their tokens. Reported: tokens removed; the negative log-likelihood relative to all of the context, with the 95 %
-interval, drawn by file (of the trace: by stretches of 200 lines); how many of the lines it wrote are the true ones, and
-their edit similarity; processor time of the passes and of reading the prompt. What physics allows: reading costs about
-a millisecond a token on one quiet core here, so a pass pays if it costs less than that times what it removes, once for
-each time that the prompt is read anew, which is not each keystroke.
+their tokens; "as in_common" gives it as many as `in_common` left of that very context. Reported: tokens removed; the
+negative log-likelihood relative to all of the context, with the 95 % interval, drawn by file (of the trace: by
+stretches of 200 lines); how many of the lines it wrote are the true ones, and their edit similarity; processor time of
+the passes and of reading the prompt. What physics allows: reading costs about a millisecond a token on one quiet core
+here, so a pass pays if it costs less than that times what it removes, once for each time that the prompt is read anew,
+which is not each keystroke.
 
 With --record a run that was ended is gone on with. After --minutes no further cursor is begun; 0 reports what is on
 record. The last line is JSON.
@@ -37,7 +39,8 @@ from bench.compression_reading import Measured, Reader
 from halfline.bench.steps import blocks_for
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.names import PASS_NAMES, PassName
-from halfline.context.compression.passes import LineTokens
+from halfline.context.compression.passes import Budget, LineTokens, lined
+from halfline.context.compression.relatedness import InCommon
 from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
 from halfline.text.tokenizer import Tokenizer
@@ -53,6 +56,8 @@ ARMS: Mapping[str, tuple[PassName, ...] | None] = {
     "comments+duplicates+tail": ("comments", "duplicates", "tail"),
     "duplicates+related": ("duplicates", "related"),
     "entropy+tail": ("entropy", "tail"),
+    "tail as in_common": ("tail",),
+    "random as in_common": ("random",),
 }
 
 
@@ -128,6 +133,7 @@ def main() -> None:
     parser.add_argument("trace", type=Path)
     parser.add_argument("safim", type=Path, nargs="?")
     parser.add_argument("--repository", type=Path, help="bench/data/repository.json.gz")
+    parser.add_argument("--later", type=Path, help="bench/data/repository_later.json.gz")
     parser.add_argument("--half", choices=get_args(Half), default="held-out")
     parser.add_argument("--cursors", type=int, default=40, help="of each suite")
     parser.add_argument("--true", type=int, default=128, help="tokens of the true continuation")
@@ -146,7 +152,7 @@ def main() -> None:
         num_blocks = blocks_for(2 * (CONTEXT_TOKENS + WINDOW_TOKENS) + options.true)
         executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=options.threads)
     tokens = LineTokens(lambda text: tokenizer.encode(text, continues=True))
-    sources = Sources(options.trace, options.safim, options.repository)
+    sources = Sources(options.trace, options.safim, options.repository, options.later)
     chosen = items(sources, options.half, options.cursors, tokens)
     reader = Reader(executor, tokenizer, options.true)
     known = _known(options.record)
@@ -163,7 +169,8 @@ def main() -> None:
             if key not in known:
                 names = ARMS[arm]
                 passes = None if names is None else build_chain(names, tokens, vocab_size)
-                known[key] = reader.measure(item, passes, tokens, options.keep)
+                num_tokens = _num_kept(item, arm, tokens, options.keep)
+                known[key] = reader.measure(item, passes, tokens, num_tokens)
                 if options.record is not None:
                     with options.record.open("a") as file:
                         file.write(json.dumps({"key": key, **asdict(known[key])}) + "\n")
@@ -171,7 +178,7 @@ def main() -> None:
         done.append(item)
         print(f"{len(done)} of {len(chosen)} cursors", end="\r", flush=True)
     result: dict[str, object] = {"half": options.half, "keep": options.keep, "true_tokens": options.true}
-    for suite in ("all", "repository", "library", "trace", "api"):
+    for suite in ("all", "repository", "later", "library", "trace", "api"):
         numbers = [n for n, item in enumerate(done) if suite in ("all", item.suite)]
         if numbers:
             some = {arm: [measured[n] for n in numbers] for arm, measured in found.items()}
@@ -185,6 +192,14 @@ def main() -> None:
     if options.write is not None:
         options.write.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result))
+
+
+def _num_kept(item: Item, arm: str, tokens: LineTokens, share: float) -> int:
+    parts = [lined(part) for part in item.parts]
+    if not arm.endswith(" as in_common"):
+        return int(share * tokens.count(parts))
+    budget = Budget(0, item.before, path=item.path)
+    return tokens.count(InCommon(tokens).shrink(parts, budget).parts)
 
 
 def _digest(item: Item) -> str:

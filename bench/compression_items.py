@@ -2,6 +2,7 @@
 
     library      this Python's standard library: the pieces of imported modules that have most in common with the window
     repository   the repository suite's cursors, with pieces of the same package's other files, chosen in the same way
+    later        the same of packages by which nothing was chosen; all of it is held out
     trace        the recorded document's own text farther above, as a model with a longer window would see it
     api          SAFIM's API calls: the same of their files
 
@@ -58,13 +59,16 @@ class Sources:
     trace: Path
     safim: Path | None = None
     repository: Path | None = None
+    later: Path | None = None
 
 
 def items(sources: Sources, half: Half, count: int, tokens: LineTokens) -> list[Item]:
     """At most `count` of each suite, the same ones each time; all suites from the beginning on, in turns."""
     suites: list[Iterator[Item | None]] = [library_items(tokens), trace_items(sources.trace, tokens)]
     if sources.repository is not None:
-        suites.append(repository_items(sources.repository, tokens))
+        suites.append(repository_items("repository", sources.repository, tokens))
+    if sources.later is not None:
+        suites.append(repository_items("later", sources.later, tokens))
     if sources.safim is not None:
         suites.append(api_items(sources.safim, tokens))
     chosen = [list(islice(_usable(suite, half, tokens), count)) for suite in suites]
@@ -74,6 +78,8 @@ def items(sources: Sources, half: Half, count: int, tokens: LineTokens) -> list[
 
 def half_of(cluster: str) -> Half:
     digest = hashlib.sha256(cluster.encode()).digest()
+    if cluster.startswith("later:"):
+        return "held-out"
     return "development" if digest[0] % _DEVELOPMENT_SHARE == 0 else "held-out"
 
 
@@ -137,7 +143,7 @@ def _library_item(root: Path, path: Path, tokens: LineTokens) -> Item | None:
     return _alike_item("library", cluster, path.name, text, place, files, tokens)
 
 
-def repository_items(file: Path, tokens: LineTokens) -> Iterator[Item]:
+def repository_items(suite: str, file: Path, tokens: LineTokens) -> Iterator[Item]:
     """Files in the order of their digests, so that packages take turns."""
     packages = json.loads(gzip.decompress(file.read_bytes()))["packages"]
     holes = [(package, *hole[:2]) for package in packages for hole in package["holes"]]
@@ -147,8 +153,8 @@ def repository_items(file: Path, tokens: LineTokens) -> Iterator[Item]:
 
     for package, path, place in sorted(holes, key=order):
         others = {other: text for other, text in package["files"].items() if other != path}
-        cluster = f"repository:{package['name']}/{path}"
-        yield _alike_item("repository", cluster, path, package["files"][path], place, others, tokens)
+        cluster = f"{suite}:{package['name']}/{path}"
+        yield _alike_item(suite, cluster, path, package["files"][path], place, others, tokens)
 
 
 def _far_item(suite: str, cluster: str, path: str, cursor: Cursor, tokens: LineTokens) -> Item:

@@ -50,14 +50,13 @@ class Reader:
     def next_item(self) -> None:
         self._latest.clear()
 
-    def measure(self, item: Item, passes: Pass | None, tokens: LineTokens, keep: float) -> Measured:
-        """`passes` None: without any context."""
+    def measure(self, item: Item, passes: Pass | None, tokens: LineTokens, num_tokens: int) -> Measured:
+        """`passes` None: without any context. `num_tokens` is the budget of those that have one."""
         given = [lined(part) for part in item.parts]
         num_given = tokens.count(given)
+        budget = Budget(num_tokens, item.before, path=item.path)
         began = time.process_time()
-        left = (
-            () if passes is None else passes.shrink(given, Budget(int(keep * num_given), item.before)).parts
-        )
+        left = () if passes is None else passes.shrink(given, budget).parts
         shrink_ms = (time.process_time() - began) * 1e3
         rest = self._tokenizer.encode(item.rest, continues=True)[: self._num_true]
         read = self._read(tuple(self._prompt(item, left)), tuple(rest))
@@ -101,10 +100,11 @@ class Reader:
             logits = self._run(token_ids[-1:], first + len(token_ids) - 1, [0])[0]
 
     def _prompt(self, item: Item, parts: Sequence[LinedPart]) -> list[int]:
-        if not any(part.lines for part in parts):
+        left = [part for part in parts if part.lines]
+        if not left:
             return self._tokenizer.encode(item.before)
         token_ids = self._tokenizer.encode("")
-        for part in [*parts, LinedPart(item.path, ())]:
+        for part in [*left, LinedPart(item.path, ())]:
             head = f"{part.path}\n" if self._file_id is not None else f"# {part.path}\n"
             token_ids += [] if self._file_id is None else [self._file_id]
             token_ids += self._tokenizer.encode(head + part.text, continues=True)

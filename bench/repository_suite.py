@@ -1,10 +1,10 @@
 """Cuts the repository-level suite out of packages: holes whose first word is defined in another file of the package.
 
-    python -m bench.repository_suite --out bench/data/repository.json.gz a_pkg-1.0-py3-none-any.whl:2025-02-07:MIT ...
+    python -m bench.repository_suite --out FILE.json.gz [--holes N] a_pkg-1.0-py3-none-any.whl:2025-02-07:MIT ...
 
 Each wheel comes with the day of its *first* release, which has to lie after the model's training, and its licence. A
-hole begins at a name that was imported from a sibling module, whose text is kept beside it, and ends with its line. The
-same wheels give the same bytes.
+hole begins at a name that was imported from a sibling module, whose text is kept beside it, and ends with its line; of
+each package there are about `--holes`. The same wheels give the same bytes.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 _MIN_BYTES, _MAX_BYTES = 600, 40_000
 _HOLES_PER_FILE = 3
-_HOLES_PER_PACKAGE = 36
+_LICENCES = ("LICENSE", "LICENSE.md", "NOTICE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,9 @@ def main() -> None:
     )
     parser.add_argument("wheels", nargs="+", metavar="WHEEL:DATE:LICENCE")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--holes", type=int, default=36, help="of each package")
     options = parser.parse_args()
-    packages = [package(*words.rsplit(":", 2)) for words in options.wheels]
+    packages = [package(*words.rsplit(":", 2), options.holes) for words in options.wheels]
     data = json.dumps({"packages": packages}, indent=0, sort_keys=True).encode()
     options.out.write_bytes(gzip.compress(data, mtime=0))
     for each in packages:
@@ -52,15 +53,17 @@ def main() -> None:
     )
 
 
-def package(wheel: str, first_release: str, licence: str) -> dict[str, object]:
+def package(wheel: str, first_release: str, licence: str, num_holes: int) -> dict[str, object]:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         about = BytesParser().parsebytes(archive.read(metadata))
-        licences = [archive.read(name).decode() for name in names if Path(name).name in ("LICENSE", "NOTICE")]
+        licences = [archive.read(name).decode() for name in names if Path(name).name in _LICENCES]
         sources = {name: archive.read(name).decode() for name in names if name.endswith(".py")}
     small = {path: text for path, text in sources.items() if _MIN_BYTES <= len(text.encode()) <= _MAX_BYTES}
-    chosen = sorted(_chosen(small, random.Random(about["Name"])), key=lambda use: (use.path, use.start))
+    chosen = sorted(
+        _chosen(small, random.Random(about["Name"]), num_holes), key=lambda use: (use.path, use.start)
+    )
     kept = {use.path for use in chosen} | {use.defined_in for use in chosen}
     return {
         "name": about["Name"],
@@ -74,13 +77,13 @@ def package(wheel: str, first_release: str, licence: str) -> dict[str, object]:
     }
 
 
-def _chosen(files: Mapping[str, str], chance: random.Random) -> list[Use]:
+def _chosen(files: Mapping[str, str], chance: random.Random, num_holes: int) -> list[Use]:
     """Of each file a few, of files drawn until there are enough."""
     chosen: list[Use] = []
     for path in chance.sample(sorted(files), len(files)):
         uses = list(_uses(path, files))
         chosen += chance.sample(uses, min(_HOLES_PER_FILE, len(uses)))
-        if len(chosen) >= _HOLES_PER_PACKAGE:
+        if len(chosen) >= num_holes:
             break
     return chosen
 

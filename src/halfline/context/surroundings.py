@@ -121,7 +121,8 @@ class Surroundings:
         assert self._chain is not None, "asked for by whoever calls"
         given = [lined(part) for part in parts]
         num_given = self._tokens.count(given)
-        budget = Budget(min(max_tokens, int(self._keep * num_given)), document.prefix, document.suffix)
+        num_tokens = min(max_tokens, int(self._keep * num_given))
+        budget = Budget(num_tokens, document.prefix, document.suffix, document.path)
         shrunk = held.shrink(self._chain, given, budget)
         left = tuple(Part(part.text, part.path) for part in shrunk.parts if part.lines)
         return left, {

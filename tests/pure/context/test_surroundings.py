@@ -74,6 +74,12 @@ def test_a_guess_at_the_future_teaches_nothing() -> None:
     assert source.num_asked == 2
 
 
+def test_what_is_shortened_by_what_is_written_leaves_the_document_s_own_text_alone() -> None:
+    parts = (Part("~^~^~\n", "main.py"), Part("~^~^~\n", "other.py"))
+    written = "basket.add(item)\n" * 40
+    assert around(made(compression=("in_common",)), Document(written, "", "main.py", parts))[0] == ["~^~^~\n"]
+
+
 def test_what_the_client_sent_stands_nearer_and_is_not_shown_twice() -> None:
     document = Document("a\n", "", "main.py", (Part("sent\n"), Part("found 1\n")))
     assert around(made(Counting()), document)[0] == ["sent\n", "found 1\n"]

@@ -7,7 +7,7 @@ from halfline.context.compression.entropy import EntropyTruncation, MeanPlusDevi
 from halfline.context.compression.names import PassName
 from halfline.context.compression.passes import Chain, LineTokens, Pass
 from halfline.context.compression.pruning import LinePruning, WordPruning
-from halfline.context.compression.relatedness import Related
+from halfline.context.compression.relatedness import InCommon, Related
 from halfline.context.compression.structure import Bodies, Comments
 from halfline.context.compression.window import Duplicates
 
@@ -25,6 +25,7 @@ def build_chain(names: Sequence[PassName], tokens: LineTokens, vocab_size: int) 
         "prune_words": lambda: WordPruning(tokens, vocab_size, "uncertain"),
         "prune_words_article": lambda: WordPruning(tokens, vocab_size, "certain"),
         "related": lambda: Related(tokens),
+        "in_common": lambda: InCommon(tokens),
         "tail": lambda: KeepTail(tokens),
         "uniform": lambda: Uniform(tokens),
         "random": lambda: Random(tokens),

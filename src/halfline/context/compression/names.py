@@ -13,6 +13,7 @@ PassName = Literal[
     "prune_words",
     "prune_words_article",
     "related",
+    "in_common",
     "tail",
     "uniform",
     "random",

@@ -38,12 +38,13 @@ class LinedPart:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Tokens that the parts must fit, for passes that can choose how much they leave out; and the text around the
-    cursor, `before` and `behind`, that the parts are read for.
+    cursor, `before` and `behind`, that the parts are read for, with its file's `path`, where that is known.
     """
 
     num_tokens: int
     before: str = ""
     behind: str = ""
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

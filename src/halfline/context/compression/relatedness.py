@@ -7,6 +7,10 @@ therefore averaged over neighbours, and what goes, goes in stretches.
 
     of a line     sum over its tokens: weight(longest shared sequence that ends there) x log(1 + lines / lines with it)
     around it     that of it and its neighbours over their tokens, nearer ones counting more
+
+`Related` ranks by this and meets a budget. But contexts differ far more than lines of one do: of some a model takes
+nothing, of others a third of what it knows. `InCommon` therefore has a threshold in place of a budget, and a measure
+that is the same for every context, however long: how many of 100 tokens end a shared sequence of three.
 """
 
 import math
@@ -23,6 +27,14 @@ _WEIGHTS = (0.5, 2.0, 3.0, 4.0)
 
 _BEFORE, _BEHIND = 4096, 1024  # characters around the cursor
 _NEIGHBOURS = 16  # lines to either side; 3 to 30 were tried (docs/lab_log.md)
+
+_SEQUENCE = 3
+_LEAST_IN_COMMON = 0.08  # chosen, as are the two beside it, by a rule that docs/lab_log.md has
+_NEIGHBOURS_IN_COMMON = 8
+_MOST_NEAR = (
+    1024  # characters before the cursor, about as many as this was chosen with: longer text shares more
+)
+_LEAST_NEAR = 512  # of less nothing can be told
 
 
 class Related:
@@ -56,7 +68,7 @@ class Related:
         for text in (budget.before[-_BEFORE:], budget.behind[:_BEHIND]):
             token_ids = [each for line in text.splitlines(True) for each in self._tokens.ids(line)]
             for length in range(1, len(_WEIGHTS) + 1):
-                found.update(zip(*(token_ids[start:] for start in range(length)), strict=False))
+                found.update(_sequences_of(token_ids, length))
         return frozenset(found)
 
     def _rarity(self, parts: Sequence[LinedPart]) -> dict[int, float]:
@@ -69,7 +81,8 @@ class Related:
     ) -> Iterator[float]:
         lines = [self._tokens.ids(line.text) for line in part.lines]
         own = np.array([_own_worth(line, shared, rarity) for line in lines])
-        around = _summed(own) / np.maximum(1e-9, _summed(np.array([float(len(line)) for line in lines])))
+        num_tokens = np.array([len(line) for line in lines], np.float64)
+        around = _summed(own, _NEIGHBOURS) / np.maximum(1e-9, _summed(num_tokens, _NEIGHBOURS))
         yield from around.tolist()
 
 
@@ -85,9 +98,50 @@ def _own_worth(
     return worth
 
 
-def _summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each and its neighbours; the farthest that count have 1 / (`_NEIGHBOURS` + 1) of the weight."""
+class InCommon:
+    """Leaves out every stretch of lines that has too little in common with the text before the cursor: of an unrelated
+    context all, of a related one nothing, whatever the budget. Text of the document's own file stays, and all does
+    near the beginning of a document, where what it is about has yet to be written.
+    """
+
+    def __init__(self, tokens: LineTokens) -> None:
+        self._tokens = tokens
+
+    def shrink(self, parts: Sequence[LinedPart], budget: Budget) -> Shrunk:
+        if len(budget.before) < _LEAST_NEAR:
+            return without(parts, set(), "nothing in common")
+        lines = budget.before[-_MOST_NEAR:].splitlines(True)
+        near = [each for line in lines for each in self._tokens.ids(line)]
+        shared = frozenset(_sequences_of(near, _SEQUENCE))
+        cut = {
+            (place, position)
+            for place, part in enumerate(parts)
+            if part.path is None or part.path != budget.path
+            for position in np.flatnonzero(self._shares(part, shared) < _LEAST_IN_COMMON).tolist()
+        }
+        return without(parts, cut, "nothing in common")
+
+    def _shares(self, part: LinedPart, shared: frozenset[tuple[int, ...]]) -> NDArray[np.float64]:
+        """Around each line, the share of tokens with which a shared sequence ends; it may begin on a line before."""
+        lines = [self._tokens.ids(line.text) for line in part.lines]
+        num_tokens = np.array([len(line) for line in lines], np.float64)
+        token_ids = [each for line in lines for each in line]
+        ends = np.zeros(len(token_ids))
+        for start, sequence in enumerate(_sequences_of(token_ids, _SEQUENCE)):
+            ends[start + _SEQUENCE - 1] = sequence in shared
+        stops = np.concatenate([[0], np.cumsum(num_tokens)]).astype(np.int64)
+        own = np.diff(np.concatenate([[0.0], np.cumsum(ends)])[stops])
+        summed = _summed(num_tokens, _NEIGHBOURS_IN_COMMON)
+        return _summed(own, _NEIGHBOURS_IN_COMMON) / np.maximum(1e-9, summed)
+
+
+def _sequences_of(token_ids: Sequence[int], length: int) -> Iterator[tuple[int, ...]]:
+    return zip(*(token_ids[start:] for start in range(length)), strict=False)
+
+
+def _summed(values: NDArray[np.float64], num_neighbours: int) -> NDArray[np.float64]:
+    """Of each and so many to either side; the farthest of these have 1 / (`num_neighbours` + 1) of the weight."""
     if not len(values):
         return values
-    weights = 1.0 - np.abs(np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)) / (_NEIGHBOURS + 1)
-    return np.convolve(values, weights)[_NEIGHBOURS : _NEIGHBOURS + len(values)]
+    weights = 1.0 - np.abs(np.arange(-num_neighbours, num_neighbours + 1)) / (num_neighbours + 1)
+    return np.convolve(values, weights)[num_neighbours : num_neighbours + len(values)]

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halfline.context.compression.passes import Budget, LineTokens, lined
-from halfline.context.compression.relatedness import Related
+from halfline.context.compression.relatedness import InCommon, Related
 from halfline.request import Part
 
 BYTES = LineTokens(lambda text: list(text.encode()))
@@ -58,3 +58,58 @@ def test_the_budget_is_met_and_no_line_more_goes_than_it_takes(
     longest = max((len(line) for lines in texts for line in lines), default=0)
     assert left <= num_tokens
     assert left == BYTES.count(parts) or left > num_tokens - longest
+
+
+WRITTEN = "".join(f"basket.add(item_{number}, price[{number}])\n" for number in range(30))
+ITS_LIKE = "".join(f"basket.add(fruit_{number}, price[{number}])\n" for number in range(60, 90))
+STRANGE = "".join(f"~{chr(300 + number)}^{chr(400 + number)}\n" for number in range(60))
+
+
+def left_in_common(*texts: str, before: str = WRITTEN, path: str | None = "main.py") -> list[str]:
+    parts = [lined(Part(text, f"{number}.py")) for number, text in enumerate(texts)]
+    shrunk = InCommon(BYTES).shrink(parts, Budget(0, before, path=path))
+    assert len(shrunk.dropped) == sum(len(part.lines) for part in parts) - sum(
+        len(part.lines) for part in shrunk.parts
+    )
+    return [part.text for part in shrunk.parts]
+
+
+def test_of_a_related_context_nothing_goes_and_of_an_unrelated_one_everything() -> None:
+    assert left_in_common(ITS_LIKE, STRANGE) == [ITS_LIKE, ""]
+
+
+def test_what_goes_goes_in_stretches() -> None:
+    (left,) = left_in_common(STRANGE + ITS_LIKE + STRANGE)
+    assert ITS_LIKE in left and left in STRANGE + ITS_LIKE + STRANGE
+    assert len(left) < len(ITS_LIKE) + len(STRANGE) // 2, "and a few neighbours"
+
+
+def test_the_document_s_own_text_stays() -> None:
+    assert left_in_common(STRANGE, path="0.py") == [STRANGE]
+    assert left_in_common(STRANGE, path=None) == [""], (
+        "a document without a name has no text of its own elsewhere"
+    )
+
+
+def test_nothing_goes_where_hardly_anything_has_been_written() -> None:
+    assert left_in_common(STRANGE, before=WRITTEN[-500:]) == [STRANGE]
+    assert left_in_common(STRANGE, before=WRITTEN[-600:]) == [""]
+
+
+def test_text_far_from_the_cursor_is_not_looked_at() -> None:
+    seen: list[str] = []
+    tokens = LineTokens(lambda text: seen.append(text) or list(text.encode()))  # type: ignore[func-returns-value]
+    InCommon(tokens).shrink([lined(Part(STRANGE))], Budget(0, WRITTEN * 1000))
+    assert sum(map(len, seen)) <= 1024 + len(STRANGE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.text(max_size=200) | st.sampled_from([ITS_LIKE, STRANGE, "\n\n\n", "a" * 3000]), max_size=4),
+    st.text(max_size=100) | st.just(WRITTEN),
+)
+def test_what_stays_of_a_part_does_not_depend_on_the_others(texts: list[str], before: str) -> None:
+    before = f"{WRITTEN}{before}"
+    assert left_in_common(*texts, before=before) == [
+        left for text in texts for left in left_in_common(text, before=before)
+    ]
