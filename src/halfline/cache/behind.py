@@ -1,7 +1,8 @@
 """A slow tier and the one thread that touches it: whoever asks or puts never waits for a disk or a network.
 
 What is asked for comes first, what is put is written a moment later, many at once. Where more is put than can be
-written, the oldest is let go: it is only a cache.
+written, the oldest is let go: it is only a cache. One that stands still (a disk that hangs, a lock that another process
+holds) is not asked until it goes on.
 """
 
 import asyncio
@@ -16,7 +17,12 @@ from halfline.cache.memory import Kept
 from halfline.errors import HalflineError
 from halfline.telemetry.log import fields
 
+PATIENCE_S = 1.0
+"""Nobody waits for longer."""
+
 _MAX_PUTS = 1 << 14
+_MAX_PUT_BYTES = 1 << 26
+_CLOSING = 10  # times its patience a store waits for what is left to be written
 _IDLE_S = 1.0  # between two looks at what other processes have put
 _GATHER_S = 0.02  # a transaction costs as much for one answer as for many
 
@@ -53,39 +59,47 @@ class Behind:
         warm: Callable[[list[tuple[bytes, Kept]]], None] = lambda entries: None,
         warm_bytes: int = 0,
         clock: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.tier = tier
+        self._patience_s = patience_s
+        self._busy_since: float | None = None
         self._warm = warm
         self._warm_bytes = warm_bytes
         self._clock = clock
         self._gets: list[tuple[bytes, Callable[[Kept | None], None]]] = []
         self._puts: OrderedDict[bytes, Kept] = OrderedDict()
+        self._put_bytes = 0
         self._used: set[bytes] = set()
         self._writing = False
         self._closed = False
         self._news = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"cache-{tier.name}", daemon=True)
         self.num_let_go = 0
+        self.num_late = 0
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is left, end the thread. Blocks."""
+        """Write what is left, end the thread. Blocks, but not for a tier that stands still."""
         with self._news:
             self._closed = True
             self._news.notify_all()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_CLOSING * self._patience_s)
+            if self._thread.is_alive():
+                _log.warning("a cache is left as it is", extra=fields(tier=self.tier.name))
 
     def put(self, key: bytes, kept: Kept) -> None:
         with self._news:
             if self._closed:  # nobody is left to write it
                 return
-            self._puts.pop(key, None)
+            older = self._puts.pop(key, None)
             self._puts[key] = kept
-            if len(self._puts) > _MAX_PUTS:
-                self._puts.popitem(last=False)
+            self._put_bytes += len(kept.value) - (0 if older is None else len(older.value))
+            while len(self._puts) > _MAX_PUTS or self._put_bytes > _MAX_PUT_BYTES:
+                self._put_bytes -= len(self._puts.popitem(last=False)[1].value)
                 self.num_let_go += 1
             self._news.notify_all()
 
@@ -95,7 +109,14 @@ class Behind:
             if len(self._used) < _MAX_PUTS:
                 self._used.add(key)
 
+    def may_hold(self, key: bytes) -> bool:
+        """Whether it is worth asking."""
+        since = self._busy_since
+        stands_still = since is not None and time.monotonic() - since > self._patience_s
+        return not stands_still and self.tier.may_hold(key)
+
     async def get(self, key: bytes) -> Kept | None:
+        """None, too, when that takes longer than anybody should wait."""
         event_loop = asyncio.get_running_loop()
         found: asyncio.Future[Kept | None] = event_loop.create_future()
 
@@ -110,7 +131,12 @@ class Behind:
                 return
 
         self.ask(key, answer)
-        return await found
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await found
+        except TimeoutError:
+            self.num_late += 1
+            return None
 
     def ask(self, key: bytes, answer: Callable[[Kept | None], None]) -> None:
         """`answer` is called by the tier's thread, or here when that has ended."""
@@ -162,8 +188,10 @@ class Behind:
                 used: set[bytes] = set()
                 if puts:
                     self._puts.clear()
+                    self._put_bytes = 0
                     used, self._used = self._used, set()
                 self._writing = bool(puts)
+            self._busy_since = time.monotonic()
             self._answer(gets)
             if puts:
                 self.tier.put(puts, used, self._clock())
@@ -173,6 +201,7 @@ class Behind:
             if puts or time.monotonic() - looked_at >= _IDLE_S:
                 self.tier.refresh()
                 looked_at = time.monotonic()
+            self._busy_since = None
 
     def _answer(self, gets: list[tuple[bytes, Callable[[Kept | None], None]]]) -> None:
         """Everybody who asked, also where the tier raises what it should not."""

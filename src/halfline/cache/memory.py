@@ -15,6 +15,10 @@ class Kept(NamedTuple):
     value: bytes
     stored_at: float
 
+    def too_old(self, now: float, max_age_s: float) -> bool:
+        """Clocks go wrong, and are put right: what comes from as far in the future is not kept until then either."""
+        return abs(now - self.stored_at) > max_age_s
+
 
 class MemoryTier:
     """What was used longest ago goes first. For one thread."""
@@ -32,14 +36,14 @@ class MemoryTier:
     def holds(self, key: bytes, now: float) -> bool:
         """Whether `get` would find it; counts as no use."""
         kept = self._entries.get(key)
-        return kept is not None and not self._too_old(kept, now)
+        return kept is not None and not kept.too_old(now, self._max_age_s)
 
     def get(self, key: bytes, now: float) -> Kept | None:
         """None when it is not there or too old."""
         kept = self._entries.get(key)
         if kept is None:
             return None
-        if self._too_old(kept, now):
+        if kept.too_old(now, self._max_age_s):
             self.drop(key)
             return None
         self._entries.move_to_end(key)
@@ -66,9 +70,6 @@ class MemoryTier:
         kept = self._entries.pop(key, None)
         if kept is not None:
             self.num_bytes -= _num_bytes(key, kept)
-
-    def _too_old(self, kept: Kept, now: float) -> bool:
-        return now - kept.stored_at > self._max_age_s
 
     def check(self) -> None:
         """Raise InvariantBroken unless the bytes are counted right and within their bound. Walks everything."""

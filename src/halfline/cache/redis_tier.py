@@ -80,7 +80,7 @@ class RedisTier:
         if not isinstance(data, bytes):
             return None
         kept = unsealed_with_time(key, data)
-        return kept if kept is not None and now - kept.stored_at <= self._max_age_s else None
+        return None if kept is None or kept.too_old(now, self._max_age_s) else kept
 
     def put(self, entries: Collection[tuple[bytes, Kept]], used: Collection[bytes], now: float) -> None:
         """Keep the entries. What was used Redis notices itself."""

@@ -124,7 +124,7 @@ class SqliteTier:
             if kept is None:
                 self._failed(ValueError("a value is damaged"))
                 self._write([("delete from answers where key = ?", (key,))])
-            elif now - kept.stored_at <= self._max_age_s:
+            elif not kept.too_old(now, self._max_age_s):
                 return kept
         self._known.discard(key[:_KNOWN_BYTES])
         return None
@@ -166,7 +166,9 @@ class SqliteTier:
 
     def _make_room(self, now: float) -> None:
         """Forget what is too old, and what was used longest ago as far as the rest is too large."""
-        statements: list[_Statement] = [("delete from answers where stored_at < ?", (now - self._max_age_s,))]
+        statements: list[_Statement] = [
+            ("delete from answers where abs(stored_at - ?) > ?", (now, self._max_age_s))
+        ]
         for num_bytes, count in self._read("select total(length(value)), count(*) from answers", ()):
             excess = num_bytes - self._max_bytes
             if excess > 0:

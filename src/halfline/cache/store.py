@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from halfline.cache.behind import Behind, SlowTier
+from halfline.cache.behind import PATIENCE_S, Behind, SlowTier
 from halfline.cache.memory import Kept, MemoryTier
 from halfline.cache.options import CacheOptions
 from halfline.cache.redis_tier import RedisTier
@@ -31,11 +31,13 @@ class Store:
         slow: Sequence[SlowTier] = (),
         warm_bytes: int = 0,
         clock: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
     ) -> None:
+        """`patience_s`: how long whoever fetches waits for a slow tier at most."""
         self._memory = memory
         self._clock = clock
         self._warmed: list[list[tuple[bytes, Kept]]] = []  # put by a slow tier's thread, taken by ours
-        self._behind = [Behind(tier, self._warmed.append, warm_bytes, clock) for tier in slow]
+        self._behind = [Behind(tier, self._warmed.append, warm_bytes, clock, patience_s) for tier in slow]
         self._counts: Counter[tuple[str, str]] = Counter()
         self._lookups: Counter[tuple[str, str]] = Counter()
         for each in self._behind:
@@ -60,12 +62,12 @@ class Store:
 
     def may_fetch(self, key: bytes) -> bool:
         """Whether a slow tier may hold what memory does not."""
-        return any(each.tier.may_hold(key) for each in self._behind)
+        return any(each.may_hold(key) for each in self._behind)
 
     async def fetch(self, key: bytes) -> bytes | None:
         """What a slow tier holds; from then on memory does."""
         for each in self._behind:
-            if each.tier.may_hold(key):
+            if each.may_hold(key):
                 kept = await each.get(key)
                 self._counts[each.tier.name, "miss" if kept is None else "hit"] += 1
                 if kept is not None:
@@ -76,7 +78,7 @@ class Store:
     def want(self, key: bytes) -> None:
         """Have it in memory for the next time, if a slow tier holds it."""
         for each in self._behind:
-            if each.tier.may_hold(key):
+            if each.may_hold(key):
                 self._counts[each.tier.name, "wanted"] += 1
                 each.ask(key, lambda kept: None if kept is None else self._warmed.append([(key, kept)]))
                 return
@@ -113,13 +115,15 @@ class Store:
         """By place (memory, disk, redis) and event. They only ever rise.
 
         hit, miss: it was asked by somebody who waited · wanted: for the next time, nobody waited · put · evicted ·
-        failed: a disk or Redis did not do what it was asked · let_go: was not written, because too much was put
+        failed: a disk or Redis did not do what it was asked · late: nobody waited any longer · let_go: was not written,
+        because too much was put
         """
         counts = dict(self._counts)
         counts["memory", "evicted"] = self._memory.num_evicted
         for each in self._behind:
             counts[each.tier.name, "failed"] = each.tier.num_failures
             counts[each.tier.name, "let_go"] = each.num_let_go
+            counts[each.tier.name, "late"] = each.num_late
         return counts
 
     def lookups(self) -> Mapping[tuple[str, str], int]:

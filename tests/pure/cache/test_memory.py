@@ -32,6 +32,16 @@ def test_what_is_too_old_is_not_found_and_takes_no_room() -> None:
     assert memory.num_bytes == 0
 
 
+def test_a_clock_that_was_put_back_keeps_nothing_for_years() -> None:
+    memory = MemoryTier(1 << 20, max_age_s=10.0)
+    memory.put(b"soon", Kept(b"abc", 109.0))
+    memory.put(b"far", Kept(b"abc", 1e9))
+    assert memory.holds(b"soon", 100.0) and not memory.holds(b"far", 100.0)
+    assert memory.get(b"soon", 100.0) is not None
+    assert memory.get(b"far", 100.0) is None
+    assert len(memory) == 1
+
+
 def test_what_comes_late_from_elsewhere_replaces_only_what_is_older() -> None:
     memory = MemoryTier(1 << 20, max_age_s=10.0)
     memory.put(b"aaaa", Kept(b"abc", 100.0))

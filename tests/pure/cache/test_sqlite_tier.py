@@ -311,6 +311,15 @@ def test_what_is_too_old_is_not_found(tmp_path: Path) -> None:
     tier.close()
 
 
+def test_what_was_put_while_the_clock_was_wrong_is_neither_found_nor_kept(tmp_path: Path) -> None:
+    tier = opened(tmp_path / "answers.sqlite", max_age_s=10.0)
+    tier.put([(b"key", Kept(b"value", 1e9))], [], 1e9)
+    assert tier.get(b"key", 1e9) is not None and tier.get(b"key", 100.0) is None
+    tier.put(list(entries(300).items()), [], 300.0)  # so many that it looks at the file
+    assert tier.get(b"key", 1e9) is None
+    tier.close()
+
+
 def write_and_read(path: Path, own: int, seconds: float) -> tuple[int, int]:
     """Put entries of one's own until the time is up, and look for them: how many there were, and how many failed."""
     tier = opened(path, max_bytes=1 << 28)

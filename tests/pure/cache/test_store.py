@@ -58,7 +58,7 @@ def test_nobody_waits_for_a_slow_tier_but_who_fetches() -> None:
     async def main() -> None:
         slow = SlowDict()
         slow.kept[b"there"] = Kept(b"old", 0.0)
-        store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: 1.0)
+        store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: 1.0, patience_s=60.0)
         assert store.get(b"there", "exact") is None and store.may_fetch(b"there")
         fetching = asyncio.create_task(store.fetch(b"there"))
         await asyncio.sleep(0)
@@ -75,6 +75,53 @@ def test_nobody_waits_for_a_slow_tier_but_who_fetches() -> None:
         assert (counts["slow", "hit"], counts["memory", "put"], counts["memory", "hit"]) == (1, 1, 2)
         store.check()
         store.close()
+
+    run(main)
+
+
+def test_nobody_waits_for_a_tier_that_hangs_and_it_is_asked_again_when_it_goes_on() -> None:
+    async def main() -> None:
+        slow = SlowDict()
+        slow.kept |= {b"there": Kept(b"old", 0.0), b"other": Kept(b"old", 0.0)}
+        store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: 1.0, patience_s=0.01)
+        assert await asyncio.gather(store.fetch(b"there"), store.fetch(b"other")) == [None, None]
+        assert store.counts()["slow", "late"] == store.counts()["slow", "miss"] == 2
+        while store.may_fetch(b"there"):  # until it is known to hang
+            await asyncio.sleep(0.001)
+        store.want(b"there")
+        assert await store.fetch(b"there") is None
+        assert store.counts()["slow", "late"] == 2 and ("slow", "wanted") not in store.counts()
+        slow.go.set()
+        while await store.fetch(b"there") != b"old":
+            await asyncio.sleep(0.001)
+        await asyncio.to_thread(store.close)
+
+    run(main)
+
+
+def test_a_store_is_closed_although_a_tier_hangs() -> None:
+    slow = SlowDict()
+    store = Store(MemoryTier(1 << 20, 100.0), [slow], patience_s=0.001)
+    store.put(b"key", b"value")
+    store.close()
+    assert not slow.kept
+    slow.go.set()
+
+
+def test_what_waits_for_a_tier_that_hangs_is_bounded_in_bytes() -> None:
+    async def main() -> None:
+        slow = SlowDict()
+        store = Store(MemoryTier(1 << 20, 100.0), [slow], patience_s=0.01)
+        large = bytes(1 << 22)
+        store.put(b"first", b"value")
+        for number in range(40):  # 160 MiB, of which 64 may wait
+            store.put(b"key", large)
+            store.put(b"key %d" % number, large)
+        assert store.counts()["slow", "let_go"] > 20
+        slow.go.set()
+        await asyncio.to_thread(store.flush)
+        assert len(slow.kept) <= 18 and b"key 39" in slow.kept
+        await asyncio.to_thread(store.close)
 
     run(main)
 
@@ -146,7 +193,7 @@ def test_what_is_too_old_in_memory_hides_nothing_fresher_behind_it() -> None:
         now = [1000.0]
         slow = SlowDict()
         slow.go.set()
-        store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: now[0])
+        store = Store(MemoryTier(1 << 20, 100.0), [slow], clock=lambda: now[0], patience_s=60.0)
         store.put(b"key", b"old")
         await asyncio.to_thread(store.flush)
         now[0] = 1101.0
@@ -166,7 +213,8 @@ def test_two_stores_share_one_file(tmp_path: Path) -> None:
         stores[0].put(b"key", b"value")
         while not stores[1].may_fetch(b"key"):  # until it has looked
             await asyncio.sleep(0.01)
-        assert await stores[1].fetch(b"key") == b"value"
+        while await stores[1].fetch(b"key") != b"value":
+            await asyncio.sleep(0.01)
         for store in stores:
             await asyncio.to_thread(store.close)
 

@@ -23,7 +23,10 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 def test_what_one_server_puts_another_finds(redis: RedisServer) -> None:
     async def main() -> None:
-        stores = [Store(MemoryTier(1 << 20, 100.0), [RedisTier(redis.url, 100.0)]) for _ in range(2)]
+        stores = [
+            Store(MemoryTier(1 << 20, 100.0), [RedisTier(redis.url, 100.0)], patience_s=60.0)
+            for _ in range(2)
+        ]
         stores[0].put(b"key", b"value \x00\xff")
         await asyncio.to_thread(stores[0].flush)
         assert stores[1].get(b"key", "exact") is None
