@@ -14,6 +14,7 @@ def fragments_router(answering: Answering) -> APIRouter:
     router = APIRouter()
 
     @router.get(FRAGMENTS_PATH + "/{address}")
+    @router.head(FRAGMENTS_PATH + "/{address}", include_in_schema=False)
     async def fragment(request: Request, address: str) -> Response:
         """The answer whose reply had this path in its `Content-Location`; 304 where the client has it already."""
         fragments = answering.serving.loaded.fragments

@@ -32,11 +32,14 @@ async def test_an_answer_is_found_by_its_address_with_a_strong_etag(on_stage) ->
         for sent in (etag, f'"other", W/{etag}', "*"):
             again = await stage.client.get(f"/v1/fragments/{address}", headers={"If-None-Match": sent})
             assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", etag)
-        for sent in ('"other"', '"one, *, tag"'):
+        for sent in ('"other"', '"one, *, tag"', etag[:-1], f"w/{etag}", '"*"', ","):
             other = await stage.client.get(f"/v1/fragments/{address}", headers={"If-None-Match": sent})
             assert other.status_code == 200
         metrics = (await stage.client.get("/metrics")).text
-    assert 'halfline_answers_total{tier="http"} 6.0' in metrics
+        head = await stage.client.head(f"/v1/fragments/{address}")
+        del head.headers["X-Request-Id"], reply.headers["X-Request-Id"]
+        assert (head.status_code, head.headers) == (200, reply.headers)
+    assert 'halfline_answers_total{tier="http"} 10.0' in metrics
 
 
 @pytest.mark.parametrize(
