@@ -106,8 +106,9 @@ def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> 
         typer.echo(f"no proof: the baseline loses something too, by {', '.join(also)}", err=True)
     elif baseline.model_sha256 != candidate.model_sha256:
         typer.echo("no proof: the baseline is another model", err=True)
-    elif "context.compression" in lost and not any(task.parts for task in comparison.suites.tasks):
-        typer.echo("no proof: no task brings other files, so there was nothing to shorten", err=True)
+    elif "context.compression" in lost and verdict.report.costs["prompt_tokens"].difference >= 0.0:
+        # Tasks without other files, or a model that is not shown them.
+        typer.echo("no proof: no prompt became shorter, so there was nothing to shorten", err=True)
     elif verdict.report.num_tasks < MIN_TASKS:
         typer.echo(f"no proof: {verdict.report.num_tasks} tasks, it takes {MIN_TASKS}", err=True)
     else:

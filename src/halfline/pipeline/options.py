@@ -26,7 +26,8 @@ class PipelineOptions:
     """Most tokens behind the cursor that the model sees in editor mode."""
 
     part_tokens: int = 512
-    """Most tokens of other files before the document, for models that were trained to read them so."""
+    """Most tokens of other files before the document; 0: none. A model that infills and has no marker of a file gets
+    none."""
 
     healing: Literal["on", "off"] = "on"
     """Whether the word before an editor's cursor is left to the model, which says it first in tokens of its own choice;

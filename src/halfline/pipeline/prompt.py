@@ -20,6 +20,7 @@ from halfline.errors import BadRequest, PromptTooLong
 from halfline.pipeline.double_buffer import DoubleBuffer
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import CompletionRequest, Document
+from halfline.text.file_markers import find_file_markers
 from halfline.text.infill import InfillOrder, extra_stop_ids, find_infill_format
 from halfline.text.tokenizer import Tokenizer
 
@@ -100,7 +101,9 @@ class PromptBuilder:
         if order is None:
             order = "prefix_only" if self._infill is None else self._infill.orders[0]
         self._documents = DocumentPrompts(tokenizer, sizes, self._infill, order)
-        self._others = OtherFiles(self._infill, chunks or tokens_in_memory(tokenizer))
+        self._others = OtherFiles(
+            find_file_markers(tokenizer, self._infill), chunks or tokens_in_memory(tokenizer)
+        )
         self._extra_stop_ids = extra_stop_ids(tokenizer)
         self._num_inline = 0  # characters encoded in this turn of the event loop
         self._encoding = (

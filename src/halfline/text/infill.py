@@ -8,13 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from halfline.text.markers import (
-    FILE_MARKERS,
-    INFILL_MARKERS,
-    REPOSITORY_MARKERS,
-    STOP_TEXTS,
-    Order,
-)
+from halfline.text.markers import INFILL_MARKERS, STOP_TEXTS, Order
 from halfline.text.tokenizer import Tokenizer
 
 InfillOrder = Literal["psm", "spm", "suffix_first", "anchored", "prefix_only"]
@@ -29,8 +23,7 @@ prefix_only  before
 class InfillFormat:
     """Marker ids of one format. `orders` (see InfillMarkers) are those the model was trained on, best first.
 
-    `middle_id` None: there is none. `repository_id` and `file_id` begin a repository and a file of it;
-    None: the model knows no such marker.
+    `middle_id` None: there is none.
     """
 
     name: str
@@ -38,8 +31,6 @@ class InfillFormat:
     suffix_id: int
     middle_id: int | None
     orders: tuple[Order, ...]
-    repository_id: int | None
-    file_id: int | None
 
 
 def find_infill_format(tokenizer: Tokenizer) -> InfillFormat | None:
@@ -56,8 +47,6 @@ def find_infill_format(tokenizer: Tokenizer) -> InfillFormat | None:
             suffix_id=suffix_id,
             middle_id=middle_id,
             orders=markers.orders,
-            repository_id=_first_known(tokenizer, REPOSITORY_MARKERS),
-            file_id=_first_known(tokenizer, FILE_MARKERS),
         )
     return None
 
@@ -110,8 +99,3 @@ def frame(format: InfillFormat, suffix_ids: Sequence[int], order: InfillOrder) -
             return Frame((format.prefix_id,), (format.suffix_id, *suffix_ids, *middle), ())
         case "prefix_only":
             return Frame((), (), ())
-
-
-def _first_known(tokenizer: Tokenizer, texts: Sequence[str]) -> int | None:
-    found = (tokenizer.token_id(text) for text in texts)
-    return next((token_id for token_id in found if token_id is not None), None)

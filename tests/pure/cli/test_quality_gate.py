@@ -37,11 +37,14 @@ def task(*parts: Part) -> Task:
     )
 
 
-def verdict(of: Task, num_tasks: int = MIN_TASKS) -> Verdict:
-    answer = Answer(text="b", passed=None, prompt_tokens=1, computed_tokens=1, ms=1.0)
+def answer(prompt_tokens: int) -> Answer:
+    return Answer(text="b", passed=None, prompt_tokens=prompt_tokens, computed_tokens=1, ms=1.0)
+
+
+def verdict(of: Task, num_tasks: int = MIN_TASKS, candidate_tokens: int = 10) -> Verdict:
     ones = np.ones(1)
     scores = Scores(ones, np.array([True]), ones, ones, np.zeros(1, np.int64))
-    case = Case(task=of, scores=scores, baseline=answer, candidate=answer)
+    case = Case(task=of, scores=scores, baseline=answer(10), candidate=answer(candidate_tokens))
     return run_regression_test([case] * num_tasks, Margins({"max_kl": 2.0}))
 
 
@@ -97,13 +100,23 @@ def test_a_handful_of_tasks_proves_nothing(tmp_path: Path, capsys: pytest.Captur
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tasks_that_bring_other_files_can_prove_that_these_may_be_shortened(tmp_path: Path) -> None:
+def test_shorter_prompts_can_prove_that_other_files_may_be_shortened(tmp_path: Path) -> None:
     brings = task(Part("def b(): ...\n", "y.py"))
     both = comparison(side(tmp_path, ""), side(tmp_path, "context.compression=prune"), brings)
-    keep_proof(GATES.arm("compression"), both, verdict(brings))
+    keep_proof(GATES.arm("compression"), both, verdict(brings, candidate_tokens=9))
     assert (
         find(tmp_path, "m", {"context.compression": ["prune"], "context.keep": 0.69}, version()) is not None
     )
+
+
+def test_other_files_that_the_model_is_not_shown_prove_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brings = task(Part("def b(): ...\n", "y.py"))
+    both = comparison(side(tmp_path, ""), side(tmp_path, "context.compression=prune"), brings)
+    keep_proof(GATES.arm("compression"), both, verdict(brings))
+    assert "no prompt became shorter" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_loses_nothing_leaves_no_proof(tmp_path: Path) -> None:

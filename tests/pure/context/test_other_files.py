@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from halfline.context.chunks.chunk_tokens import tokens_in_memory
 from halfline.context.other_files import OtherFiles
 from halfline.request import Document, Part
+from halfline.text.file_markers import FileMarkers, find_file_markers
 from halfline.text.infill import find_infill_format
 from halfline.text.token_bytes import byte_alphabet
 from halfline.text.tokenizer import Tokenizer
@@ -23,11 +24,15 @@ def tokenizer_with(*special: str) -> Tokenizer:
 FULL = tokenizer_with(*FIM, "<repo_name>", "<file_sep>")
 
 
+def markers_of(tokenizer: Tokenizer) -> FileMarkers | None:
+    return find_file_markers(tokenizer, find_infill_format(tokenizer))
+
+
 def front(
     parts: tuple[Part, ...], max_tokens: int = 1000, tokenizer: Tokenizer = FULL, path: str | None = "c.py"
 ):
     document = Document("before", "behind", path, parts)
-    return OtherFiles(find_infill_format(tokenizer), tokens_in_memory(tokenizer)).before(document, max_tokens)
+    return OtherFiles(markers_of(tokenizer), tokens_in_memory(tokenizer)).before(document, max_tokens)
 
 
 def shown(token_ids: tuple[int, ...], tokenizer: Tokenizer = FULL) -> str:
@@ -66,15 +71,28 @@ def test_of_a_part_that_does_not_fit_its_first_statements_are_there() -> None:
 def test_a_huge_part_is_not_read_to_its_end() -> None:
     tokens = tokens_in_memory(FULL)
     document = Document("before", "behind", "c.py", (Part("x = 1\n" * 1_000_000, "a.py"),))
-    found = OtherFiles(find_infill_format(FULL), tokens).before(document, 500)
+    found = OtherFiles(markers_of(FULL), tokens).before(document, 500)
     assert found.is_cut and len(found.token_ids) <= 500
 
 
-def test_a_model_without_a_file_marker_or_without_infilling_gets_none() -> None:
-    for tokenizer in (tokenizer_with(*FIM), tokenizer_with("<repo_name>", "<file_sep>")):
+def test_a_model_that_infills_without_a_file_marker_gets_none() -> None:
+    for tokenizer in (tokenizer_with(*FIM), tokenizer_with(*FIM, "<repo_name>")):
         found = front((Part("x", "a.py"),), tokenizer=tokenizer)
         assert (found.token_ids, found.num_left_out) == ((), 1)
     assert front(()).token_ids == ()
+
+
+def test_a_model_that_cannot_infill_gets_them_behind_its_marker() -> None:
+    tokenizer = tokenizer_with("<file_sep>")
+    found = front((Part("x\n", "a.py"),), tokenizer=tokenizer)
+    assert shown(found.token_ids, tokenizer) == "<file_sep>a.py\nx\n<file_sep>c.py\n"
+
+
+def test_a_model_of_plain_text_sees_paths_in_comments_on_lines_of_their_own() -> None:
+    tokenizer = tokenizer_with()
+    found = front((Part("x", "a.py"), Part("y\n")), tokenizer=tokenizer)
+    assert shown(found.token_ids, tokenizer) == "# a.py\nx\n# untitled\ny\n# c.py\n"
+    assert front((), tokenizer=tokenizer).token_ids == ()
 
 
 def test_no_part_spells_a_marker() -> None:
@@ -83,8 +101,12 @@ def test_no_part_spells_a_marker() -> None:
     assert len([each for each in found.token_ids if each in marker_ids]) == 3
 
 
-@given(st.lists(st.integers(0, 60), max_size=5), st.integers(0, 200))
-def test_there_is_never_more_than_there_may_be(sizes, max_tokens) -> None:
-    found = front(tuple(Part("x" * size, "p.py") for size in sizes), max_tokens)
+@given(
+    st.lists(st.integers(0, 60), max_size=5),
+    st.integers(0, 200),
+    st.sampled_from([FULL, tokenizer_with("<file_sep>"), tokenizer_with()]),
+)
+def test_there_is_never_more_than_there_may_be(sizes, max_tokens, tokenizer) -> None:
+    found = front(tuple(Part("x" * size, "p.py") for size in sizes), max_tokens, tokenizer)
     assert len(found.token_ids) <= max_tokens
     assert found.num_used + found.num_left_out == len(sizes)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from halfline.text.file_markers import IN_COMMENTS, FileMarkers, find_file_markers
 from halfline.text.infill import InfillOrder, extra_stop_ids, find_infill_format, frame
 from halfline.text.markers import INFILL_MARKERS, InfillMarkers
 from halfline.text.token_bytes import byte_alphabet
@@ -45,14 +46,20 @@ def test_a_format_with_a_marker_missing_is_none() -> None:
 
 
 def test_separators_of_repositories_and_files_are_the_vocabularys_own() -> None:
-    fim = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
-    both = vocab_with(*fim, "<reponame>", "<repo_name>", "<filename>", "<file_sep>")
-    found = find_infill_format(both)
-    assert found is not None
-    assert (found.repository_id, found.file_id) == (both.token_id("<repo_name>"), both.token_id("<file_sep>"))
-    bare = find_infill_format(vocab_with(*fim))
-    assert bare is not None
-    assert (bare.repository_id, bare.file_id) == (None, None)
+    both = vocab_with("<reponame>", "<repo_name>", "<filename>", "<file_sep>")
+    assert find_file_markers(both, None) == FileMarkers(
+        repository_id=both.token_id("<repo_name>"), file_ids=(both.token_id("<file_sep>"),)
+    )
+    files = vocab_with("<file_sep>")
+    found = find_file_markers(files, None)
+    assert found == FileMarkers(repository_id=None, file_ids=(files.token_id("<file_sep>"),))
+
+
+def test_without_a_separator_only_models_of_plain_text_are_shown_files_and_in_comments() -> None:
+    plain = vocab_with("<repo_name>")
+    assert find_file_markers(plain, find_infill_format(plain)) == IN_COMMENTS
+    infills = vocab_with("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+    assert find_file_markers(infills, find_infill_format(infills)) is None
 
 
 def test_stop_tokens_are_those_that_end_a_file() -> None:
