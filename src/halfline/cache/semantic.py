@@ -27,9 +27,13 @@ from halfline.telemetry.log import fields
 MAX_TEXTS = 1 << 13
 """Of each tenant; then the older half is forgotten."""
 
+MAX_ALL_TEXTS = 1 << 16
+"""Of all tenants: those of whom was not heard for longest are forgotten first."""
+
 _MAX_TENANTS = 64
-_MAX_FILE_BYTES = 1 << 31  # four times the vectors that are kept: what is larger is not ours
-_CHARACTERS = 256  # before the cursor: a few lines
+_MAX_CHARACTERS = 1 << 12  # of what came: a longer guess costs memory and is hardly ever right to its end
+_MAX_FILE_BYTES = 1 << 31  # more than all of that: what is larger is not ours
+_CHARACTERS_BEFORE = 256  # the cursor: a few lines
 _KEY = b"semantic 2"
 
 _log = logging.getLogger(__name__)
@@ -59,7 +63,7 @@ class SemanticTier:
             self._load(file)
 
     def look(self, cursor: Cursor) -> "SemanticLook | None":
-        vector = self._embedder.embed(cursor.before[-_CHARACTERS:])
+        vector = self._embedder.embed(cursor.before[-_CHARACTERS_BEFORE:])
         return SemanticLook(self, cursor.tenant, vector[None]) if vector.any() else None
 
     def nearest(self, tenant: str, vector: NDArray[np.float32]) -> str | None:
@@ -74,13 +78,16 @@ class SemanticTier:
         shelf = self._shelves.pop(tenant, None) or _Shelf(self._new_index())
         self._shelves[tenant] = shelf
         shelf.index.add(vector)
-        shelf.texts.append(text)
+        shelf.texts.append(text[:_MAX_CHARACTERS])
         if len(shelf.texts) > MAX_TEXTS:
             num_kept = MAX_TEXTS // 2
             index = self._new_index()
             index.add(shelf.index.reconstruct_n(len(shelf.texts) - num_kept, num_kept))
             self._shelves[tenant] = _Shelf(index, shelf.texts[-num_kept:])
-        if len(self._shelves) > _MAX_TENANTS:
+        while (
+            len(self._shelves) > _MAX_TENANTS
+            or sum(len(each.texts) for each in self._shelves.values()) > MAX_ALL_TEXTS
+        ):
             self._shelves.popitem(last=False)
 
     def num_texts(self, tenant: str) -> int:
@@ -163,5 +170,5 @@ class SemanticLook:
         return self.tier.nearest(self.tenant, self.vector)
 
     def learn(self, text: str) -> None:
-        if self.guess() != text:  # what it knows already takes no place
+        if self.guess() != text[:_MAX_CHARACTERS]:  # what it knows already takes no place
             self.tier.add(self.tenant, self.vector, text)

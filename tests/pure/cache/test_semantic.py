@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from halfline.cache import semantic
 from halfline.cache.embedding import StaticVectors
 from halfline.cache.guessing import Cursor
 from halfline.cache.seal import sealed, unsealed
@@ -60,6 +61,23 @@ def test_the_older_half_is_forgotten_when_there_are_too_many() -> None:
     learn(tier, "y", "new")
     assert (guess(tier, "x"), guess(tier, "y")) == (None, "new")
     assert guess(tier, "a") is not None
+
+
+def test_of_all_tenants_together_so_many_texts_are_kept_and_no_longer_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(semantic, "MAX_ALL_TEXTS", 100)
+    tier = SemanticTier(Letters(), 0.999)
+    for number in range(100):
+        learn(tier, "a", str(number), "one")
+    learn(tier, "a", "x" * 100_000, "two")
+    assert (tier.num_texts("one"), tier.num_texts("two")) == (0, 1)
+    assert guess(tier, "a", "two") == "x" * 4096
+    learn(tier, "a", "x" * 100_000, "two")
+    assert tier.num_texts("two") == 1
+    for number in range(100):
+        learn(tier, "a", "one", f"tenant {number}")
+    assert [tier.num_texts(f"tenant {number}") for number in range(100)] == [0] * 36 + [1] * 64
 
 
 def test_what_is_known_already_takes_no_place() -> None:
