@@ -117,10 +117,10 @@ def test_what_waits_for_a_tier_that_hangs_is_bounded_in_bytes() -> None:
         for number in range(40):  # 160 MiB, of which 64 may wait
             store.put(b"key", large)
             store.put(b"key %d" % number, large)
-        assert store.counts()["slow", "let_go"] > 20
+        assert store.counts()["slow", "let_go"] >= 8
         slow.go.set()
         await asyncio.to_thread(store.flush)
-        assert len(slow.kept) <= 18 and b"key 39" in slow.kept
+        assert len(slow.kept) <= 34 and b"key 39" in slow.kept
         await asyncio.to_thread(store.close)
 
     run(main)
