@@ -30,10 +30,12 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
         published_tasks(tmp_path, "safim-api")
 
 
-def test_packages_of_the_repository_suite_are_younger_than_the_model_and_permit_their_use() -> None:
-    packages = json.loads(gzip.decompress(checked_file(DATA, "repository").read_bytes()))["packages"]
-    assert len(packages) >= 5
-    for package in packages:
+def test_packages_of_both_repository_suites_are_younger_than_the_model_and_permit_their_use() -> None:
+    files = (checked_file(DATA, "repository"), DATA / "repository_later.json.gz")
+    first, later = (json.loads(gzip.decompress(file.read_bytes()))["packages"] for file in files)
+    assert min(len(first), len(later)) >= 5
+    assert {package["name"] for package in first}.isdisjoint(package["name"] for package in later)
+    for package in (*first, *later):
         released = datetime.date.fromisoformat(package["first_release"])
         assert released > datetime.date(2024, 11, 30)
         assert package["licence"] in ("MIT", "Apache-2.0") and len(package["licence_text"]) > 500
