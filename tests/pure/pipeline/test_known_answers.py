@@ -124,6 +124,19 @@ async def test_no_store_leaves_nothing_for_the_next_keystroke_either() -> None:
         assert (await pipeline.complete(at_cursor)).receipt.tier == "exact"
 
 
+async def test_streams_heed_it_too_and_one_that_is_left_changes_nothing() -> None:
+    async with answering() as (pipeline, _):
+        asked = request(params=SamplingParams(ignore_eos=True), max_tokens=30)
+        secret = await streamed(pipeline, replace(asked, caching="none"))
+        known = await streamed(pipeline, asked)
+        assert {delta.tier for delta in (secret[-1], known[-1])} == {"miss"}
+        for caching in ("refresh", "none"):
+            async for _ in pipeline.stream(replace(asked, caching=caching)):
+                break  # its reader is gone
+            again = await streamed(pipeline, asked)
+            assert (again[-1].tier, text_of(again)) == ("exact", text_of(known))
+
+
 async def test_an_answer_that_was_known_in_its_beginning_is_kept_whole() -> None:
     async with answering() as (pipeline, _):
         shorter = request(params=SamplingParams(ignore_eos=True), max_tokens=4)
