@@ -2,28 +2,20 @@
 computed where nothing is known: by an executor whose every answer depends on every token before it.
 """
 
-import itertools
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
-from babbler import Babbler
-from numpy.typing import NDArray
+from beside import Beside, Everything, a_store, beside
 from running_pipeline import running_pipeline
 from scripted_executor import ScriptedExecutor
 
 from halfline.cache.exact import ExactAnswers
 from halfline.cache.fragments import Fragments
-from halfline.cache.memory import MemoryTier
 from halfline.cache.semantic import SemanticTier
-from halfline.cache.store import Store
 from halfline.cache.syntax import SyntaxTier
-from halfline.engine.options import EngineOptions
-from halfline.pipeline.complete import CompletionPipeline
 from halfline.pipeline.options import PipelineOptions
 from halfline.request import Completion, CompletionRequest, Document, SamplingParams
 
@@ -89,53 +81,6 @@ ANOTHER_TENANT = {
     "a tenant that looks alike": at(tenant="loc\N{CYRILLIC SMALL LETTER A}l"),
 }
 NEAR: Mapping[str, CompletionRequest] = CODE | BLANKS | UNSEEN | ANOTHER_WISH | ANOTHER_TENANT
-
-
-class Everything:
-    """To it all texts mean the same."""
-
-    name = "everything"
-    num_dimensions = 2
-
-    def embed(self, text: str) -> NDArray[np.float32]:
-        return np.array([1, 0], np.float32)
-
-
-class Beside:
-    """A pipeline with tiers, and one without any that is asked the same: what a prompt holds of a document depends on
-    what was asked before.
-    """
-
-    def __init__(self, on: CompletionPipeline, off: CompletionPipeline) -> None:
-        self.on = on
-        self._off = off
-
-    async def complete(self, asked: CompletionRequest, what: str) -> Completion:
-        answer, computed = await self.on.complete(asked), await self._off.complete(asked)
-        assert computed.receipt.tier == "miss"
-        assert answer.choices == computed.choices, what
-        return answer
-
-
-@asynccontextmanager
-async def beside(*, typed: bool = False, **tiers: Any) -> AsyncIterator[Beside]:
-    def running(suggestions: bool, **caches: Any) -> Any:
-        ticks = itertools.count()  # time passes evenly, so every row of a draft is cheap
-        return running_pipeline(
-            Babbler(),
-            PipelineOptions(suggestions="on" if suggestions else "off"),
-            EngineOptions(step_tokens=64, max_num_seqs=16),
-            lambda: next(ticks) * 1e-3,
-            600.0,
-            **caches,
-        )
-
-    async with running(typed, **tiers) as (on, _), running(False) as (off, _):
-        yield Beside(on, off)
-
-
-def a_store() -> Store:
-    return Store(MemoryTier(1 << 24, 1e12))
 
 
 async def test_the_questions_really_have_other_answers() -> None:
