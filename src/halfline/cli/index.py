@@ -46,13 +46,13 @@ def _update(found: "WorkspaceIndex", console: "Console") -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     # How many files there are is known only behind the last one, unless they were counted the last time.
-    total = found.num_files() if found.exists else None
+    total = found.num_files()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"reading {found.root.name}", total=total)
         updated = found.update(lambda num_files: progress.advance(task, num_files))
     print(
-        f"{found.num_files()} files: {updated.num_read} read, {updated.num_unchanged} as before,"
+        f"{updated.num_read + updated.num_unchanged} files: {updated.num_read} read, {updated.num_unchanged} as before,"
         f" {updated.num_refused} not to be shown, {updated.num_forgotten} forgotten"
     )
 
@@ -65,7 +65,8 @@ def _watch(found: "WorkspaceIndex", console: "Console") -> None:
     except ImportError as error:
         raise MissingExtra("watching a folder", "index") from error
     console.print(f"watching {found.root}; Ctrl-C ends it", markup=False)
-    for _ in watch(found.root, debounce=1000, raise_interrupt=False):
+    changes = watch(found.root, debounce=1000, raise_interrupt=False, ignore_permission_denied=True)
+    for _ in changes:
         updated = found.update()
         if updated.num_read or updated.num_forgotten or updated.num_refused:
             print(f"{updated.num_read} read, {updated.num_forgotten} forgotten", flush=True)

@@ -7,6 +7,7 @@ import is the names that its statement mentions, in order.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from halfline.document.syntax_tree import Grammar, grammar_for, has_grammars, parse
@@ -47,6 +48,11 @@ class Definition:
     stop: int
 
 
+def lines_of(text: str) -> list[str]:
+    """With their ends, which are line feeds alone, as grammars and editors count: a form feed is within a line."""
+    return list(StringIO(text, newline="\n"))
+
+
 def definitions(text: str, path: str) -> list[Definition]:
     """In the order of the file, those in classes too, those in functions not."""
     tree = _tree(text, path)
@@ -69,7 +75,7 @@ def imports(text: str, path: str) -> list[tuple[str, ...]]:
     """The names in each statement that imports, as `("halfline", "context", "layout", "Layout")`."""
     tree = _tree(text, path)
     if tree is None or tree.has_error:
-        statements = [line for line in text.splitlines() if _IMPORT_LINE.match(line)]
+        statements = [line for line in lines_of(text) if _IMPORT_LINE.match(line)]
     else:
         nodes = _walk(tree, into=lambda node: not _IMPORTS.match(node.type))
         statements = [
@@ -108,7 +114,7 @@ def _name(node: "Node") -> str | None:
 
 
 def _definitions_by_line(text: str) -> Iterator[Definition]:
-    lines = text.splitlines()
+    lines = lines_of(text)
     for first, line in enumerate(lines):
         found = _DEFINITION_LINE.match(line)
         if found is None:

@@ -1,12 +1,12 @@
 """Which files of a folder are read for an index: source code that people wrote and may show.
 
 Left out: what `.gitignore` leaves out, hidden folders and those of dependencies; files that hold secrets by name or by
-what is in them; binary, huge and minified ones; links, which may lead anywhere.
+what is in them; binary, huge and minified ones; links, which may lead anywhere; names that are no Unicode.
 """
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -16,7 +16,11 @@ from halfline.errors import MissingExtra
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+    # Each with the folder that they are about, the innermost last.
+    Rules = Sequence[tuple[str, GitIgnoreSpec]]
+
 MAX_BYTES = 512 * 1024
+_IGNORE = ".gitignore"
 _MAX_MEAN_LINE = 200
 _MAX_LINE = 5_000
 _FEW_LINES = 5  # may be long
@@ -51,10 +55,29 @@ class Candidate:
 def candidates(root: Path) -> Iterator[Candidate]:
     """Files that may be read, going by names, sizes and `.gitignore` alone; in order, one folder at a time.
 
-    Raises MissingExtra without the extra `index`. A folder that cannot be listed is passed over.
+    Of a folder within a git repository the rules above it count too. Raises MissingExtra where there are rules to read
+    and the extra `index` is missing. A folder that cannot be listed is passed over.
     """
-    rules = _rules(root, "")
-    yield from _inside(root, "", [] if rules is None else [("", rules)])
+    above, rules = _rules_above(root)
+    listed = [
+        _listed(_Folder(root, above, rules))
+    ]  # of the folders around the one at hand, the innermost last
+    while listed:
+        found = next(listed[-1], None)
+        if found is None:
+            listed.pop()
+            continue
+        entry, path, rules = found
+        if entry.is_dir():
+            if not _is_left_out(entry.name, path, rules):
+                listed.append(_listed(_Folder(Path(entry.path), f"{path}/", rules)))
+        elif _may_be_read(entry, path, rules):
+            try:
+                stat = entry.stat()
+            except OSError:
+                continue
+            if 0 < stat.st_size <= MAX_BYTES:
+                yield Candidate(path.removeprefix(above), stat.st_mtime_ns, stat.st_size)
 
 
 def is_secret(path: str) -> bool:
@@ -79,47 +102,91 @@ def read(root: Path, path: str) -> str | None:
         return None
 
 
-def _inside(folder: Path, prefix: str, rules: list[tuple[str, "GitIgnoreSpec"]]) -> Iterator[Candidate]:
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """`prefix` is its path from where rules begin, with a slash behind it; `rules` those of the folders around it."""
+
+    path: Path
+    prefix: str
+    rules: "Rules"
+
+
+def _listed(folder: _Folder) -> Iterator[tuple["os.DirEntry[str]", str, "Rules"]]:
+    """What is in it but links, with its path and all rules for it, in order."""
     try:
-        with os.scandir(folder) as listed:
+        with os.scandir(folder.path) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
     except OSError:
         return
+    rules = folder.rules
+    if any(entry.name == _IGNORE and entry.is_file() for entry in entries):
+        rules = [*rules, (folder.prefix, _rules(folder.path))]
     for entry in entries:
-        path = prefix + entry.name
-        if entry.is_symlink():
-            continue
-        if entry.is_dir():
-            if entry.name.startswith(".") or entry.name in _FOLDERS or _ignored(path + "/", rules):
-                continue
-            own = _rules(Path(entry.path), path + "/")
-            yield from _inside(
-                Path(entry.path), path + "/", rules if own is None else [*rules, (path + "/", own)]
-            )
-        elif PurePosixPath(entry.name).suffix.lower() in _SUFFIXES and entry.is_file():
-            if is_secret(path) or _MINIFIED.search(entry.name) or _ignored(path, rules):
-                continue
-            try:
-                stat = entry.stat()
-            except OSError:
-                continue
-            if 0 < stat.st_size <= MAX_BYTES:
-                yield Candidate(path, stat.st_mtime_ns, stat.st_size)
+        if not entry.is_symlink() and _is_unicode(entry.name):
+            yield entry, folder.prefix + entry.name, rules
 
 
-def _rules(folder: Path, prefix: str) -> "GitIgnoreSpec | None":
+def _is_left_out(name: str, path: str, rules: "Rules") -> bool:
+    return name.startswith(".") or name in _FOLDERS or _ignored(f"{path}/", rules)
+
+
+def _may_be_read(entry: "os.DirEntry[str]", path: str, rules: "Rules") -> bool:
+    return (
+        PurePosixPath(entry.name).suffix.lower() in _SUFFIXES
+        and entry.is_file()
+        and not is_secret(path)
+        and _MINIFIED.search(entry.name) is None
+        and not _ignored(path, rules)
+    )
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _rules_above(root: Path) -> tuple[str, "Rules"]:
+    """Root's path within its repository, with a slash behind it, and the rules of the folders down to it; "" where it
+    is the repository, or in none. Who asks for a folder that is left out itself wants it all the same.
+    """
+    root = root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    prefix, rules = "", []
+    for name in root.relative_to(top).parts:
+        if (top / prefix / _IGNORE).is_file():
+            rules.append((prefix, _rules(top / prefix)))
+        prefix += f"{name}/"
+    return prefix, [] if _ignored(prefix, rules) else rules
+
+
+def _rules(folder: Path) -> "GitIgnoreSpec":
+    """Of its `.gitignore`; a line that is no pattern says nothing, as in git."""
     try:
         from pathspec import GitIgnoreSpec  # optional dependency
     except ImportError as error:
         raise MissingExtra("reading .gitignore files", "index") from error
     try:
-        lines = (folder / ".gitignore").read_text("utf-8", errors="replace").splitlines()
+        with open(folder / _IGNORE, encoding="utf-8-sig", errors="replace") as file:
+            lines = file.read(MAX_BYTES).splitlines()
     except OSError:
-        return None
-    return GitIgnoreSpec.from_lines(lines)
+        lines = []
+    return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
 
 
-def _ignored(path: str, rules: list[tuple[str, "GitIgnoreSpec"]]) -> bool:
+def _is_pattern(line: str) -> bool:
+    from pathspec import GitIgnoreSpec  # optional dependency
+
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True
+
+
+def _ignored(path: str, rules: "Rules") -> bool:
     """The innermost `.gitignore` that says anything has the last word."""
     for prefix, spec in reversed(rules):
         verdict = spec.check_file(path.removeprefix(prefix)).include

@@ -9,6 +9,7 @@ is bounded by SQLite's cache and one file at a time, whatever the folder's size.
 """
 
 import hashlib
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +19,17 @@ from pathlib import Path
 
 from halfline.context.compression.words import names
 from halfline.context.sources import files
-from halfline.context.sources.definitions import definitions
+from halfline.context.sources.definitions import definitions, lines_of
+from halfline.errors import BadSettings
 
 PIECE_LINES = 20
 _COMMIT_FILES = 500
 _MAX_QUERY_NAMES = 12  # the rarest; a name that is everywhere finds nothing in particular
 _MAX_DOCUMENTS_OF_A_NAME = 400  # pieces
-_FORMAT = 1
+_FORMAT = 2
+
+_PATIENCE_S = 5.0  # until another update ends
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _TABLES = f"""
 pragma user_version = {_FORMAT};
@@ -68,15 +73,33 @@ class WorkspaceIndex:
 
     @property
     def exists(self) -> bool:
-        return self._file.exists()
+        """Whether the folder was read, into a file of this format that can be read."""
+        return self.num_files() is not None
 
     def update(self, advanced: Callable[[int], None] = lambda num_files: None) -> Updated:
         """Read what is new or changed, forget what is gone. `advanced` is told of every file seen.
 
-        What was done is kept when it is interrupted. Raises MissingExtra, and OSError or sqlite3.Error when the index
-        cannot be written.
+        What was done is kept when it is interrupted; a damaged index is made anew. Raises MissingExtra, and BadSettings
+        when the folder cannot be listed, the index cannot be written, or another update is under way.
         """
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.scandir(self.root).close()  # or all of it would be forgotten
+        except OSError as error:
+            raise BadSettings(f"{self.root} cannot be read: {error.strerror}") from error
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._alone():
+                try:
+                    return self._update(advanced)
+                except sqlite3.DatabaseError as error:
+                    if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+                        raise
+                self._remove()
+                return self._update(advanced)
+        except (OSError, sqlite3.Error) as error:
+            raise BadSettings(f"the index {self._file} cannot be written: {error}") from error
+
+    def _update(self, advanced: Callable[[int], None]) -> Updated:
         counts = dict.fromkeys(("read", "unchanged", "refused"), 0)
         with self._connected() as database:
             _prepare(database)
@@ -133,21 +156,47 @@ class WorkspaceIndex:
         if known != (stat.st_mtime_ns, stat.st_size):
             return None
         text = files.read(self.root, place.path)
-        return None if text is None else "".join(text.splitlines(True)[place.first : place.stop])
+        return None if text is None else "".join(lines_of(text)[place.first : place.stop])
 
     def database_files(self) -> list[Path]:
         """Of the index, with SQLite's companions."""
         return sorted(self._file.parent.glob(self._file.name + "*"))
 
-    def num_files(self) -> int:
-        with self._connected() as database:
-            (count,) = database.execute("select count(*) from files").fetchone()
+    def num_files(self) -> int | None:
+        """None where the folder was not read, or the index of it cannot be."""
+        if not self._file.exists():
+            return None
+        try:
+            with self._connected() as database:
+                (version,) = database.execute("pragma user_version").fetchone()
+                if version != _FORMAT:
+                    return None
+                (count,) = database.execute("select count(*) from files").fetchone()
+        except sqlite3.Error:
+            return None
         return int(count)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self._file, timeout=10.0)) as database:
             yield database
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else updates meanwhile. It ends with the process, however that ends."""
+        lock = self._file.with_suffix(".lock")
+        with closing(sqlite3.connect(lock, timeout=_PATIENCE_S, isolation_level=None)) as database:
+            try:
+                database.execute("begin exclusive")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                raise BadSettings(f"{self.root} is being read by another process; try again later") from error
+            yield
+
+    def _remove(self) -> None:
+        for file in self.database_files():
+            file.unlink(missing_ok=True)
 
     def _take(self, database: sqlite3.Connection, candidate: files.Candidate) -> str:
         """Read one file, unless it is known as it is; and what became of it."""
@@ -200,10 +249,10 @@ def _learn(database: sqlite3.Connection, file_id: int, path: str, text: str) -> 
         "insert into symbols values (?, ?, ?, ?)",
         [(each.name, file_id, each.first, each.stop) for each in definitions(text, path)],
     )
-    lines = text.splitlines()
+    lines = lines_of(text)
     for first in range(0, len(lines), PIECE_LINES):
         stop = min(len(lines), first + PIECE_LINES)
-        used = set(names("\n".join(lines[first:stop])))
+        used = set(names("".join(lines[first:stop])))
         inserted = database.execute(
             "insert into pieces(file, first, stop) values (?, ?, ?)", (file_id, first, stop)
         )

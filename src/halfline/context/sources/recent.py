@@ -12,6 +12,7 @@ from functools import cached_property
 
 from halfline.context.compression.words import names
 from halfline.context.documents import DocumentKey
+from halfline.context.sources.definitions import lines_of
 from halfline.context.sources.found import Found, similarity
 from halfline.context.sources.near import names_near_cursor
 from halfline.document.encoded_text import common_length
@@ -36,7 +37,7 @@ class _Seen:
 
     @cached_property
     def pieces(self) -> list[tuple[str, frozenset[str]]]:
-        lines = self.text.splitlines(True)
+        lines = lines_of(self.text)
         texts = ("".join(lines[first : first + _PIECE_LINES]) for first in range(0, len(lines), _PIECE_LINES))
         return [(text, frozenset(names(text))) for text in texts]
 
@@ -98,7 +99,7 @@ class RecentEdits:
         edited = [seen for seen in self._files.others(key) if seen.edited is not None]
         for rank, seen in enumerate(sorted(edited, key=lambda seen: -seen.num_requests)[:_NUM_EDITS]):
             assert seen.edited is not None, "chosen by that"
-            lines = seen.text.splitlines(True)
+            lines = lines_of(seen.text)
             piece = lines[max(0, seen.edited - _EDIT_LINES) : seen.edited + _EDIT_LINES + 1]
             yield Found(Part("".join(piece), seen.path), "edited lately", 1.0 / (rank + 1))
 

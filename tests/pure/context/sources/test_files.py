@@ -1,3 +1,6 @@
+import inspect
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +81,49 @@ def test_secrets_binary_and_minified_files_are_not_shown(data: bytes, tmp_path: 
 
 def test_what_is_gone_is_not_shown(tmp_path: Path) -> None:
     assert read(tmp_path, "a.py") is None
+
+
+def test_a_folder_within_a_repository_is_held_to_the_rules_above_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            ".gitignore": "local.py\n/service/made.py\nbuilt/\n",
+            "service/.gitignore": "!kept/local.py\n",
+            "service/local.py": "x",
+            "service/made.py": "x",
+            "service/kept/local.py": "x",
+            "built/a.py": "x",
+        },
+    )
+    assert found(tmp_path / "service") == ["kept/local.py", "local.py", "made.py"]  # no repository
+    (tmp_path / ".git").mkdir()
+    assert found(tmp_path / "service") == ["kept/local.py"]
+    assert found(tmp_path / "built") == ["a.py"], "who asks for it wants it"
+
+
+@pytest.mark.parametrize("line", ["!", "[z-a]", "a\\"])
+def test_a_line_that_is_no_pattern_says_nothing_and_the_others_count(line: str, tmp_path: Path) -> None:
+    write(tmp_path, {".gitignore": f"\ufeffa.py\n{line}\nb.py\n", "a.py": "x", "b.py": "x", "c.py": "x"})
+    assert found(tmp_path) == ["c.py"]
+
+
+def test_any_name_may_come_up(tmp_path: Path) -> None:
+    write(tmp_path, {"\U0001f600.py": "x", "a\nb.py": "x"})
+    (tmp_path / os.fsdecode(b"\xff.py")).write_text("x")
+    (tmp_path / os.fsdecode(b"\xfe")).mkdir()
+    (tmp_path / os.fsdecode(b"\xfe") / "a.py").write_text("x")
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / ".gitignore")
+    assert found(tmp_path) == ["a\nb.py", "\U0001f600.py"]
+
+
+def test_how_deep_folders_lie_costs_no_stack(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["d"] * 200)
+    deep.mkdir(parents=True)
+    (deep / "a.py").write_text("x")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 150)
+    try:
+        assert len(found(tmp_path)) == 1
+    finally:
+        sys.setrecursionlimit(limit)

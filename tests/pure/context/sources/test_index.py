@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from halfline.context.sources import index as index_module
 from halfline.context.sources.found import Found, RankedSources
 from halfline.context.sources.index import WorkspaceIndex, index_of
 from halfline.context.sources.workspace import ImportedDefinitions, SimilarPieces
+from halfline.errors import BadSettings
 from halfline.request import Document
 
 FILES = {
@@ -63,7 +65,53 @@ def test_a_file_that_changed_since_is_not_quoted(index: WorkspaceIndex) -> None:
 def test_an_index_of_another_format_is_made_anew(index: WorkspaceIndex) -> None:
     with index._connected() as database:
         database.execute("pragma user_version = 99")
+    assert not index.exists
     assert index.update().num_read == len(FILES)
+
+
+@pytest.mark.parametrize("damage", [b"no database" * 500, b""], ids=["no database", "empty"])
+def test_a_damaged_index_is_made_anew(index: WorkspaceIndex, damage: bytes) -> None:
+    index._file.write_bytes(damage)
+    assert not index.exists
+    assert index.update().num_read == len(FILES)
+    assert index.exists and index.defining(["checkout_receipt"])
+
+
+def test_damage_further_back_is_mended_too(index: WorkspaceIndex) -> None:
+    with index._file.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xaa" * (index._file.stat().st_size - 4096))
+    for path in FILES:
+        change(index, path, FILES[path])
+    assert index.update().num_read == len(FILES)
+    assert index.defining(["checkout_receipt"])
+
+
+def test_one_update_at_a_time(index: WorkspaceIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_PATIENCE_S", 0.0)
+    with index._alone(), pytest.raises(BadSettings, match="being read by another process"):
+        index.update()
+    assert index.update().num_unchanged == len(FILES)
+
+
+def test_a_folder_that_went_away_is_not_forgotten(index: WorkspaceIndex) -> None:
+    index.root.rename(index.root.with_name("elsewhere"))
+    with pytest.raises(BadSettings, match="cannot be read"):
+        index.update()
+    assert index.num_files() == len(FILES)
+
+
+def test_where_the_index_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no folder")
+    with pytest.raises(BadSettings, match="cannot be written"):
+        index_of(tmp_path, tmp_path / "data").update()
+
+
+def test_lines_are_counted_as_grammars_do(index: WorkspaceIndex) -> None:
+    change(index, "till.py", "import os\n\x0c\ndef one():\n    pass\n\x0c\ndef two():\n    return '\u2028'\n")
+    index.update()
+    (place,) = index.defining(["two"])
+    assert index.text(place) == "def two():\n    return '\u2028'\n"
 
 
 def test_imports_lead_to_definitions_and_the_reason_says_how(index: WorkspaceIndex) -> None:
