@@ -100,10 +100,14 @@ def test_a_handful_of_tasks_proves_nothing(tmp_path: Path, capsys: pytest.Captur
     assert list(tmp_path.iterdir()) == []
 
 
-def test_shorter_prompts_can_prove_that_other_files_may_be_shortened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("candidate_tokens", [9, 11])
+def test_other_prompts_can_prove_that_other_files_may_be_shortened(
+    tmp_path: Path, candidate_tokens: int
+) -> None:
+    """Longer ones too: of shortened files more find room."""
     brings = task(Part("def b(): ...\n", "y.py"))
     both = comparison(side(tmp_path, ""), side(tmp_path, "context.compression=prune"), brings)
-    keep_proof(GATES.arm("compression"), both, verdict(brings, candidate_tokens=9))
+    keep_proof(GATES.arm("compression"), both, verdict(brings, candidate_tokens=candidate_tokens))
     assert (
         find(tmp_path, "m", {"context.compression": ["prune"], "context.keep": 0.69}, version()) is not None
     )
@@ -115,7 +119,7 @@ def test_other_files_that_the_model_is_not_shown_prove_nothing(
     brings = task(Part("def b(): ...\n", "y.py"))
     both = comparison(side(tmp_path, ""), side(tmp_path, "context.compression=prune"), brings)
     keep_proof(GATES.arm("compression"), both, verdict(brings))
-    assert "no prompt became shorter" in capsys.readouterr().err
+    assert "no prompt is another than without" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
