@@ -29,9 +29,10 @@ _SUFFIXES = frozenset(
     ".py .pyi .js .mjs .cjs .jsx .ts .mts .cts .tsx .rs .go .java .c .h .cc .cpp .cxx .hh .hpp .hxx .cs .kt .kts .swift"
     " .scala .rb .php .lua .dart .ex .exs .erl .hs .ml .jl .r .sh .bash .sql .proto .vue .svelte .zig".split()
 )
-_FOLDERS = frozenset(
+FOLDERS_OF_OTHERS = frozenset(
     "node_modules __pycache__ venv env site-packages vendor target build dist bower_components Pods".split()
 )
+"""Of dependencies and of what was built."""
 _SECRET_NAMES = re.compile(
     r"(?i)^\.env|\.env$|\.(?:pem|key|p12|pfx|jks|keystore|kdbx|asc|gpg)$|^id_(?:rsa|dsa|ecdsa|ed25519)"
     r"|^\.?(?:netrc|pgpass|htpasswd|npmrc|pypirc)$|^(?:secrets?|credentials?|passwords?)\.\w+$"
@@ -84,6 +85,15 @@ def is_secret(path: str) -> bool:
     return _SECRET_NAMES.search(PurePosixPath(path).name) is not None
 
 
+def is_unicode(name: str) -> bool:
+    """Other names can be neither shown nor written down."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read(root: Path, path: str) -> str | None:
     """The file's text; None for one that is not to be shown, or is gone."""
     try:
@@ -122,12 +132,12 @@ def _listed(folder: _Folder) -> Iterator[tuple["os.DirEntry[str]", str, "Rules"]
     if any(entry.name == _IGNORE and entry.is_file() for entry in entries):
         rules = [*rules, (folder.prefix, _rules(folder.path))]
     for entry in entries:
-        if not entry.is_symlink() and _is_unicode(entry.name):
+        if not entry.is_symlink() and is_unicode(entry.name):
             yield entry, folder.prefix + entry.name, rules
 
 
 def _is_left_out(name: str, path: str, rules: "Rules") -> bool:
-    return name.startswith(".") or name in _FOLDERS or _ignored(f"{path}/", rules)
+    return name.startswith(".") or name in FOLDERS_OF_OTHERS or _ignored(f"{path}/", rules)
 
 
 def _may_be_read(entry: "os.DirEntry[str]", path: str, rules: "Rules") -> bool:
@@ -138,14 +148,6 @@ def _may_be_read(entry: "os.DirEntry[str]", path: str, rules: "Rules") -> bool:
         and _MINIFIED.search(entry.name) is None
         and not _ignored(path, rules)
     )
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _rules_above(root: Path) -> tuple[str, "Rules"]:

@@ -3,6 +3,7 @@
 import datetime
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_a_repository_hole_begins_with_a_name_that_only_another_file_defines() -
         assert not any(each in task.prefix + task.suffix for each in defines)
     tree = parse(f"{tasks[0].prefix}{tasks[0].wanted}{tasks[0].suffix}".encode(), PYTHON)
     assert tree is not None and not tree.root_node.has_error
+
+
+def test_what_others_wrote_is_not_ones_own_repository(tmp_path: Path) -> None:
+    text = "def area(width, height):\n    return width * height\n\n\n" * 10
+    for path in ("shop/area.py", ".venv/lib/a.py", "shop/node_modules/b.js", "build/c.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / os.fsdecode(b"\xff.py")).write_text(text)
+    assert {task.path for task in repository_tasks(tmp_path, seed=1)} == {"shop/area.py"}
 
 
 def test_ones_own_repository_is_cut_the_same_way_every_time(tmp_path: Path) -> None:
