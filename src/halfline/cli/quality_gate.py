@@ -55,12 +55,15 @@ def gate(
         from halfline.cli.quality_arms import sides
         from halfline.cli.quality_comparing import Comparison, carry_out, line, show, show_worst, write_page
         from halfline.cli.quality_suites import load_suites
+        from halfline.errors import BadSettings
         from halfline.quality.gate_file import OURS, read_gate_file
 
         file = read_gate_file(gates or OURS)
         names = arm or (
             ["identity"] if plant else [each.name for each in file.arms.values() if each.required]
         )
+        if not names:
+            raise BadSettings("no arm is required, so nothing would be judged: name an --arm")
         passed = True
         for each in [file.arm(name) for name in names]:
             n = each.n if limit is None else min(limit, each.n)
@@ -96,7 +99,7 @@ def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> 
     from datetime import UTC, datetime
 
     from halfline.cli.quality_arms import version
-    from halfline.quality.proofs import MIN_TASKS, Proof, keep, lossy
+    from halfline.quality.proofs import MIN_TASKS, MIN_TOKENS, Proof, keep, lossy
 
     baseline, candidate = comparison.baseline, comparison.candidate
     lost = lossy(candidate.settings.model_dump(mode="json"))
@@ -111,6 +114,8 @@ def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> 
         typer.echo("no proof: no prompt is another than without, so there was nothing to shorten", err=True)
     elif verdict.report.num_tasks < MIN_TASKS:
         typer.echo(f"no proof: {verdict.report.num_tasks} tasks, it takes {MIN_TASKS}", err=True)
+    elif comparison.max_tokens < MIN_TOKENS:
+        typer.echo(f"no proof: {comparison.max_tokens} tokens at most, it takes {MIN_TOKENS}", err=True)
     else:
         proof = Proof(
             model_sha256=candidate.model_sha256,

@@ -38,7 +38,7 @@ def read_configuration(words: str) -> dict[str, object]:
 def _file(path: Path) -> dict[str, object]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadSettings(f"the configuration {path} cannot be read: {error}") from error
     named: dict[str, object] = {}
     for name, value in values.items():

@@ -13,7 +13,7 @@ margins = "lossless"
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,18 +58,28 @@ def read_gate_file(path: Path = OURS) -> GateFile:
     """Raises BadSettings for a file that cannot be read, an unknown name, a missing one or a wrong type."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadSettings(f"the gate file {path} cannot be read: {error}") from error
     try:
         if unknown := values.keys() - {"arms", "margins"}:
             raise BadSettings(f"unknown table {min(unknown)!r}")
-        margins = {name: Margins(limits) for name, limits in values.get("margins", {}).items()}
+        margins = {name: Margins(limits) for name, limits in _tables(values, "margins")}
+        for name in (name for name, each in margins.items() if not each.limits):
+            raise BadSettings(f"margins.{name} sets no limit, so that everything would pass")
         file = GateFile({}, margins)
-        return GateFile(
-            {name: _arm(name, table, file) for name, table in values.get("arms", {}).items()}, margins
-        )
-    except (BadSettings, AttributeError) as error:
+        return GateFile({name: _arm(name, table, file) for name, table in _tables(values, "arms")}, margins)
+    except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
+
+
+def _tables(values: Mapping[str, Any], kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    tables = values.get(kind, {})
+    if not isinstance(tables, Mapping):
+        raise BadSettings(f"{kind} is {tables!r}, it must be a table")
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            raise BadSettings(f"{kind}.{name} is {table!r}, it must be a table")
+        yield name, table
 
 
 def _arm(name: str, table: Mapping[str, Any], file: GateFile) -> GateArm:

@@ -8,6 +8,7 @@ may fail together, and one version of halfline, because the next may lose by the
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ FILE_NAME = Path("quality") / "proofs.jsonl"
 
 MIN_TASKS = 100
 """Fewer prove nothing: damage that is rare would go unseen."""
+
+MIN_TOKENS = 64
+"""Of each answer and each true text, at most: shorter ones prove nothing, as damage grows with what was generated."""
 
 EXACT: Mapping[str, object] = {"kv_format": "f16", "context.compression": []}
 """Settings that may lose something, by dotted name, and the value with which they do not."""
@@ -75,8 +79,11 @@ def keep(data_dir: Path, proof: Proof) -> None:
     path = data_dir / FILE_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(proof)) + "\n")
+        with path.open("ab+") as file:
+            # Behind a line that a process left torn the next one would be none either.
+            if file.tell() and (file.seek(-1, os.SEEK_END), file.read())[1] != b"\n":
+                file.write(b"\n")
+            file.write(json.dumps(asdict(proof)).encode() + b"\n")
     except OSError as error:
         raise BadSettings(f"the proof cannot be kept in {path}: {error}") from error
 
@@ -95,7 +102,9 @@ def find(data_dir: Path, model_sha256: str, settings: Mapping[str, object], vers
     for line in reversed(lines):
         try:
             proof = Proof(**json.loads(line))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
+            continue
+        if not isinstance(proof.passed, bool):
             continue
         if (proof.model_sha256, proof.settings, proof.version) == (model_sha256, dict(settings), version):
             return proof

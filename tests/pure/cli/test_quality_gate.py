@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from halfline.cli.main import app
 from halfline.cli.quality_arms import Side, version
 from halfline.cli.quality_comparing import Comparison
 from halfline.cli.quality_gate import keep_proof
@@ -53,13 +55,13 @@ def side(data_dir: Path, words: str, model_sha256: str = "m") -> Side:
     return Side(settings, data_dir, model_sha256)
 
 
-def comparison(baseline: Side, candidate: Side, of: Task) -> Comparison:
+def comparison(baseline: Side, candidate: Side, of: Task, max_tokens: int = 64) -> Comparison:
     return Comparison(
         baseline=baseline,
         candidate=candidate,
         suites=Suites([of], {}),
         margins=Margins({}),
-        max_tokens=1,
+        max_tokens=max_tokens,
         seed=1,
     )
 
@@ -98,6 +100,19 @@ def test_a_handful_of_tasks_proves_nothing(tmp_path: Path, capsys: pytest.Captur
     keep_proof(GATES.arm("kv-int8"), both, verdict(task(), MIN_TASKS - 1))
     assert f"{MIN_TASKS - 1} tasks, it takes {MIN_TASKS}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_of_a_token_or_two_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = comparison(side(tmp_path, ""), side(tmp_path, "kv_format=int8"), task(), max_tokens=2)
+    keep_proof(GATES.arm("kv-int8"), both, verdict(task()))
+    assert "2 tokens at most, it takes 64" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_requires_no_arm_judges_nothing(tmp_path: Path) -> None:
+    (tmp_path / "gates.toml").write_text("")
+    result = CliRunner().invoke(app, ["quality", "gate", "--gates", str(tmp_path / "gates.toml")])
+    assert result.exit_code == 2 and "no arm is required" in result.output
 
 
 @pytest.mark.parametrize("candidate_tokens", [9, 11])

@@ -55,6 +55,14 @@ def test_our_gates_hold_lossless_and_lossy_to_the_thresholds_that_are_named() ->
         (("mean_kl", "lk"), "no metric 'lk'"),
         (("[margins.tight]", "[limits.tight]"), "unknown table 'limits'"),
         (("1e-6", "="), "cannot be read"),
+        (("1e-6", "[" * 10_000), "cannot be read"),
+        (("mean_kl = 1e-6\n", ""), "margins.tight sets no limit"),
+        (("[margins.tight]\nmean_kl = 1e-6", "margins = ['tight']"), "it must be a table"),
+        (
+            ("[margins.tight]\nmean_kl = 1e-6", "[margins]\ntight = 3"),
+            "margins.tight is 3, it must be a table",
+        ),
+        (("[arms.one]", "[arms]\ntwo = 1\n[arms.one]"), "arms.two is 1, it must be a table"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(

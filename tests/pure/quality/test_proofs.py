@@ -1,8 +1,11 @@
 """A proof holds for one model and exactly the settings that lose something, and the latest counts."""
 
 import hashlib
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
+
+import pytest
 
 from halfline.quality.proofs import FILE_NAME, Proof, find, keep, lossy, model_digest
 from halfline.settings import load_settings
@@ -56,6 +59,21 @@ def test_a_line_that_cannot_be_read_proves_nothing(tmp_path: Path) -> None:
     keep(tmp_path, PROOF)
     with (tmp_path / FILE_NAME).open("ab") as file:
         file.write(b'{"model_sha256": "m"}\n\xff\n[]\n')
+    assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
+
+
+@pytest.mark.parametrize("passed", ["no", 1, None])
+def test_a_verdict_that_is_neither_yes_nor_no_proves_nothing(tmp_path: Path, passed: object) -> None:
+    keep(tmp_path, PROOF)
+    with (tmp_path / FILE_NAME).open("a") as file:
+        file.write(json.dumps(asdict(PROOF) | {"passed": passed}) + "\n" + "[" * 100_000 + "\n")
+    assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
+
+
+def test_a_proof_behind_a_torn_line_counts(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).parent.mkdir()
+    (tmp_path / FILE_NAME).write_text('{"model_sha2')
+    keep(tmp_path, PROOF)
     assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
 
 
