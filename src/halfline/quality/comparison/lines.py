@@ -32,14 +32,14 @@ class Lines:
             return self
         try:
             kept = self._path.read_bytes() if self._path.exists() else b""
-            self._take(kept)
+            begun = self._take(kept)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("a", encoding="utf-8")
         except OSError as error:
             raise BadSettings(f"results cannot be kept in {self._path}: {error}") from error
         if kept and not kept.endswith(b"\n"):
             self._file.write("\n")
-        if not any(_whole(kept)):
+        if not begun:
             self._write({"run": self._run})
         return self
 
@@ -56,14 +56,18 @@ class Lines:
         self._known[key] = line
         self._write({"what": key[0], "task": key[1], **line})
 
-    def _take(self, kept: bytes) -> None:
+    def _take(self, kept: bytes) -> bool:
+        """Whether the file says which run it is. What stands before that may be anybody's."""
+        begun = False
         for line in _whole(kept):
             if "run" in line:
                 if line["run"] != self._run:
                     named = ", ".join(_differences(line["run"], self._run))
                     raise BadSettings(f"{self._path} holds another run, which differs in {named}")
-            elif "what" in line and "task" in line:
+                begun = True
+            elif begun and isinstance(line.get("what"), str) and isinstance(line.get("task"), str):
                 self._known[line["what"], line["task"]] = line
+        return begun
 
     def _write(self, line: Mapping[str, object]) -> None:
         if self._file is not None:
@@ -75,7 +79,7 @@ def _whole(kept: bytes) -> Iterator[dict[str, Any]]:
     for line in kept.decode(errors="replace").splitlines():
         try:
             read = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # torn
         if isinstance(read, dict):
             yield read

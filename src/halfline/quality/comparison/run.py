@@ -53,7 +53,7 @@ async def compare(
     """
     baseline, candidate = cache(make_baseline), cache(make_candidate)
     for task in tasks:
-        if lines.find(("forced", task.id)) is None:
+        if not _is_known("forced", task, lines):
             lines.keep(("forced", task.id), await _forced(task, baseline(), candidate()))
         advanced("forced")
     await _answers("baseline", baseline, tasks, judge, lines, num_at_once, advanced)
@@ -62,8 +62,23 @@ async def compare(
     return [_case(task, lines, files.setdefault(task.problem, len(files))) for task in tasks]
 
 
+def _is_known(name: Pass, task: Task, lines: Lines) -> bool:
+    """A line that lacks something is as good as none."""
+    line = lines.find((name, task.id))
+    if line is None:
+        return False
+    try:
+        scores_from_record(line) if name == "forced" else Answer.from_record(line)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
 async def _forced(task: Task, baseline: Side, candidate: Side) -> dict[str, object]:
     true_ids = await baseline.true_ids(task)
+    if not true_ids:  # nothing belongs there, so no token of it can be expected
+        nothing = np.empty((0, 1), np.float32)
+        return scores_record(compare_rows(nothing, nothing, np.array([], np.int32), 0))
     right = await baseline.logits(task, true_ids)
     judged = await candidate.logits(task, true_ids)
     return scores_record(compare_rows(right, judged, np.array(true_ids, np.int32), 0))
@@ -85,7 +100,7 @@ async def _answers(
             lines.keep((name, task.id), (await _judged(task, side.answer(task), judge)).record())
         advanced(name)
 
-    missing = [task for task in tasks if lines.find((name, task.id)) is None]
+    missing = [task for task in tasks if not _is_known(name, task, lines)]
     for _ in range(len(tasks) - len(missing)):
         advanced(name)
     if not missing:

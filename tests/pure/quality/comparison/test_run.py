@@ -97,6 +97,43 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_report(tmp_path: Path)
     assert idle.asked == []
 
 
+def test_lines_that_say_nothing_are_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    whole = report_on(run(path, FakeSide(1.0)))
+    with path.open("a") as file:
+        for what in ("forced", "candidate"):
+            file.write(f'{{"what": "{what}", "task": "b1"}}\n')
+        file.write('{"what": [], "task": {}}\nnull\n3\n' + "[" * 100_000 + "\n")
+    candidate = FakeSide(1.0)
+    assert report_on(run(path, candidate)) == whole
+    assert candidate.asked == ["b1", "b1"]
+
+
+def test_lines_before_the_one_that_says_whose_they_are_are_nobody_s(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    run(path, FakeSide(0.0), {"model": "another"})
+    header, *lines = path.read_text().splitlines(True)
+    path.write_text(header[:5] + "\n" + "".join(lines))
+    whole = report_on(run(None, FakeSide(1.0)))
+    assert report_on(run(path, FakeSide(1.0))) == whole
+    assert report_on(run(path, FakeSide(9.0))) == whole, "its own lines are known from then on"
+
+
+def test_a_task_of_which_nothing_is_missing_has_no_token_to_judge() -> None:
+    class NothingMissing(FakeSide):
+        async def true_ids(self, task: Task) -> list[int]:
+            return [] if task.id == "a1" else [1, 2, 0]
+
+    with Lines(None, {}) as lines:
+        cases = asyncio.run(
+            compare(
+                TASKS, lambda: NothingMissing(0.0), lambda: FakeSide(1.0), lambda program: "passed", lines
+            )
+        )
+    assert [len(case.scores.kl) for case in cases] == [3, 0, 3, 3, 3, 3]
+    assert report_on(cases).divergence.num_positions == 15
+
+
 def test_a_run_is_never_gone_on_with_by_another(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     run(path, FakeSide(1.0), {"model": "x", "margins": {"mean_kl": 1e-3}})
