@@ -4,6 +4,7 @@
 // `make native-arm64` builds it with the portable path alone, for this machine and for arm64, and runs both, the latter
 // under qemu; the two must print the same, since every lane performs the same roundings in the same order on any
 // machine. `make sanitize` builds it with all paths.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -91,7 +92,11 @@ std::string test_linears(const Kernels& kernels) {
     const Memory quants(quant_rows_bytes(kTerms, kCols));
     const Memory scratch(static_cast<std::size_t>(linear_scratch_bytes(kCols)));
     const QuantRows quant = quant_rows(quants, kTerms, kCols);
-    for (int row = 0; row < kTokens; ++row) kernels.quantise(x.data() + row * kCols, kCols, row, kTerms, quant);
+    for (int row = 0; row < kTokens;) {
+      const int count = std::min(kTokens - row, kernels.tile_rows - row % kernels.tile_rows);
+      kernels.quantise(x.data() + row * kCols, kCols, count, kCols, row, kTerms, quant);
+      row += count;
+    }
     for (int i = 0; i < 2; ++i) {
       kernels.quantise_rest(x.data() + refined[i] * kCols, kCols, kTokens + i, kTerms, quant);
     }

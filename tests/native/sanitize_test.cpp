@@ -159,8 +159,10 @@ void check_linear(const Kernels& kernels, Format format, int num_rows) {
   const Exact<float> scales(blocks + 1), sums(blocks + 1);
   const Exact<std::int32_t> negated(2 * blocks + 1);
   const QuantRows quant{quants.get(), scales.get(), sums.get(), negated.get()};
-  for (int row = 0; matrix.quantised() && row < num_rows; ++row) {
-    kernels.quantise(input.data() + row * cols, cols, row, num_terms, quant);
+  for (int row = 0; matrix.quantised() && row < num_rows;) {
+    const int count = std::min(num_rows - row, kernels.tile_rows - row % kernels.tile_rows);
+    kernels.quantise(input.data() + row * cols, cols, count, cols, row, num_terms, quant);
+    row += count;
   }
   for (std::size_t i = 0; i < refined.size(); ++i) {
     kernels.quantise_rest(input.data() + refined[i] * cols, cols, num_rows + static_cast<int>(i), num_terms, quant);

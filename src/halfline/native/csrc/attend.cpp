@@ -7,6 +7,39 @@
 namespace halfline {
 namespace {
 
+// Turns one head of a query or key to the row's place.
+void turn(const Workspace& space, std::int32_t place, const float* norm, float scale, float* head) {
+  const ModelShape& shape = space.shape;
+  if (norm) space.kernels.norm(head, {norm, nullptr, shape.norm_eps, false}, shape.head_dim, head);
+  space.kernels.rotate(head, space.rotations.cosines(place), space.rotations.sines(place), space.rotations.pairs(),
+                       shape.head_dim, scale);
+}
+
+void turn_queries(const Workspace& space, const LayerWeights& layer, std::int32_t place, int num_heads,
+                  float* queries) {
+  for (int head = 0; head < num_heads; ++head) {
+    turn(space, place, layer.q_norm, space.shape.attention_scale, queries + head * space.shape.head_dim);
+  }
+}
+
+// Turns the key that one head of a slab's row has, and writes it and its value where the row keeps them.
+void keep(Workspace& space, const LayerWeights& layer, const Slab& slab, int row, int head) {
+  const int dim = space.shape.head_dim;
+  const std::int32_t place = space.plan.place_of(slab.first + row);
+  const HalfBlock& block = space.kv_writes.block_of(slab.first + row);
+  const std::int64_t at = std::int64_t{row} * space.kv_stride + head * dim;
+  float* key = space.keys.as<float>() + at;
+  turn(space, place, layer.k_norm, 1.0f, key);
+  space.kernels.store_kv(key, space.values.as<float>() + at, dim, block.keys(layer.index, head),
+                         block.values(layer.index, head), place % kSlots);
+}
+
+// A step of a single row: whoever attends turns and keeps what it needs, and nobody waits for that. Blocks that are to
+// be settled have to be written before.
+bool turns_late(const Workspace& space) {
+  return space.plan.num_rows() == 1 && space.kv_writes.num_to_settle() == 0;
+}
+
 // One tile or part of the slab's plan, of one KV head.
 void attend_unit(Workspace& space, const LayerWeights& layer, const Slab& slab, int unit, int worker) {
   const ModelShape& shape = space.shape;
@@ -24,6 +57,15 @@ void attend_unit(Workspace& space, const LayerWeights& layer, const Slab& slab, 
     rows[tile.num_rows++] = {space.q_row(row) + column, output, place,
                              {sequence.window, sequence.num_sinks, sequence.prefix}};
   };
+  // Of the only row: `last` for the unit that sees its own place.
+  const auto turn_lone = [&](bool last) {
+    if (!turns_late(space)) return;
+    float* queries = space.room(worker).lone_queries.as<float>();
+    std::copy_n(rows[0].queries, group * dim, queries);
+    turn_queries(space, layer, rows[0].place, group, queries);
+    rows[0].queries = queries;
+    if (last) keep(space, layer, slab, 0, head);
+  };
   const auto num_tiles = static_cast<int>(plan.tiles().size());
   if (number < num_tiles) {
     // The last tiles see most places and go first.
@@ -33,6 +75,7 @@ void attend_unit(Workspace& space, const LayerWeights& layer, const Slab& slab, 
       add_row(*planned.sequence, row,
               space.attended.as<float>() + std::int64_t{row - slab.first} * space.q_stride + column);
     }
+    turn_lone(true);
     return space.kernels.attend(tile);
   }
   const AttentionPlan::Part& part = plan.parts()[static_cast<std::size_t>(number - num_tiles)];
@@ -42,6 +85,7 @@ void attend_unit(Workspace& space, const LayerWeights& layer, const Slab& slab, 
     add_row(*member.sequence, member.row,
             space.part(plan.records(member.row).first + part.chunks.start, head * group));
   }
+  turn_lone(part.chunks.stop == plan.records(slab.first).num_chunks);
   space.kernels.attend_parts(tile, part.chunks, std::int64_t{shape.num_heads} * part_floats(dim));
 }
 
@@ -49,38 +93,24 @@ void attend_unit(Workspace& space, const LayerWeights& layer, const Slab& slab, 
 
 void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker) {
   const ModelShape& shape = space.shape;
-  const Kernels& kernels = space.kernels;
   const int hidden = shape.hidden_size, first = slab.first;
   const Prepared normed = prepared(space, slab, space.normed, space.x_stride, worker);
   const bool quantised = layer.q.matrix.quantised() || layer.k.matrix.quantised() || layer.v.matrix.quantised();
-  prepare(space, slab, worker, [&](int row) {
-    kernels.norm(space.x_row(first + row), layer.attn_norm, hidden, normed.row(row));
-    if (quantised) quantise(space, slab, normed.row(row), hidden, row, normed.quant);
-  });
   const LinearJob jobs[] = {
       linear_job(slab, layer.q, normed, space.q_row(first), space.q_stride),
       linear_job(slab, layer.k, normed, space.keys.as<float>(), space.kv_stride),
       linear_job(slab, layer.v, normed, space.values.as<float>(), space.kv_stride),
   };
+  prepare(space, slab, normed, hidden, quantised, worker, [&](int row) {
+    space.kernels.norm(space.x_row(first + row), layer.attn_norm, hidden, normed.row(row));
+  });
   run_linears(space, jobs, worker);
 
-  const int dim = shape.head_dim, pairs = space.rotations.pairs();
-  share_rows(space, slab.count, worker, [&](int row) {
-    const std::int32_t place = space.plan.place_of(first + row);
-    const HalfBlock& block = space.kv_writes.block_of(first + row);
-    const float *cosines = space.rotations.cosines(place), *sines = space.rotations.sines(place);
-    const auto turn = [&](float* vector, const float* norm, float scale) {
-      if (norm) kernels.norm(vector, {norm, nullptr, shape.norm_eps, false}, dim, vector);
-      kernels.rotate(vector, cosines, sines, pairs, dim, scale);
-    };
-    float* q = space.q_row(first + row);
-    for (int head = 0; head < shape.num_heads; ++head) turn(q + head * dim, layer.q_norm, shape.attention_scale);
-    for (int head = 0; head < shape.num_kv_heads; ++head) {
-      const std::int64_t at = std::int64_t{row} * space.kv_stride + head * dim;
-      float* key = space.keys.as<float>() + at;
-      turn(key, layer.k_norm, 1.0f);
-      kernels.store_kv(key, space.values.as<float>() + at, dim, block.keys(layer.index, head),
-                       block.values(layer.index, head), place % kSlots);
+  if (turns_late(space)) return;
+  share_rows(space, slab.count, worker, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      turn_queries(space, layer, space.plan.place_of(first + row), shape.num_heads, space.q_row(first + row));
+      for (int head = 0; head < shape.num_kv_heads; ++head) keep(space, layer, slab, row, head);
     }
   });
 }
@@ -93,7 +123,8 @@ void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int w
 
   const int dim = shape.head_dim, q_size = shape.q_size();
   const Prepared attended = prepared(space, slab, space.attended, space.q_stride, worker);
-  prepare(space, slab, worker, [&](int row) {
+  const LinearJob job = residual_job(space, slab, layer.o, attended);
+  prepare(space, slab, attended, q_size, layer.o.matrix.quantised(), worker, [&](int row) {
     float* merged = attended.row(row);
     const AttentionPlan::Records& records = plan.records(slab.first + row);
     if (records.num_chunks > 0) {
@@ -104,9 +135,7 @@ void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int w
     } else if (slab.count == 1) {
       std::copy_n(space.attended.as<float>(), q_size, merged);   // a lone row is prepared elsewhere
     }
-    if (layer.o.matrix.quantised()) quantise(space, slab, merged, q_size, row, attended.quant);
   });
-  const LinearJob job = residual_job(space, slab, layer.o, attended);
   run_linears(space, {&job, 1}, worker);
 }
 

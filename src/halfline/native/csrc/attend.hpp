@@ -8,7 +8,8 @@
 
 namespace halfline {
 
-// Reads x; leaves queries in q and writes keys and values where the rows keep theirs.
+// Reads x; leaves queries in q and writes keys and values where the rows keep theirs. Of a batch of a single row both
+// are left to `attend`.
 void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 
 // Adds what the slab's rows attend to, projected, to x.

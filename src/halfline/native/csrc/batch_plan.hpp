@@ -46,6 +46,7 @@ class BatchPlan {
 
   const std::vector<Slab>& slabs() const { return slabs_; }
   std::int32_t place_of(int row) const { return places_[static_cast<std::size_t>(row)]; }
+  int num_rows() const { return static_cast<int>(places_.size()); }
   int num_places() const { return num_places_; }              // up to the last that a row has
   std::int64_t num_records() const { return num_records_; }   // of attention, in the slab with most; times the heads
 

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine.hpp"
@@ -61,7 +62,11 @@ void linear_alone(const std::string& isa, int format, int cols, ByteTable file, 
   const QuantRows quant = quant_rows(quants, terms, cols);
   if (matrix.quantised()) {
     const auto input = [&](int row) { return inputs.data() + std::int64_t{row} * cols; };
-    for (int row = 0; row < rows; ++row) kernels.quantise(input(row), cols, row, terms, quant);
+    for (int row = 0; row < rows;) {
+      const int count = std::min(rows - row, kernels.tile_rows - row % kernels.tile_rows);
+      kernels.quantise(input(row), cols, count, cols, row, terms, quant);
+      row += count;
+    }
     for (int i = 0; i < num_refined; ++i) {
       kernels.quantise_rest(input(refined.data()[i]), cols, rows + i, terms, quant);
     }

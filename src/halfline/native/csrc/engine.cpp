@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "attend.hpp"
 #include "feed_forward.hpp"
@@ -43,6 +44,7 @@ void Engine::forward(const BatchView& batch, float* logits, float* hidden, const
     if (stopping_) return;
     run_layer(weights_.layer(index), worker);
   }
+  space_.team.barrier([] {});
   finish(batch, logits, hidden, top, worker);
 }
 
@@ -66,7 +68,9 @@ void Engine::run_layer(const LayerWeights& layer, int worker) {
     space_.team.share(writes.num_to_settle(), 1,
                       [&](int unit, int) { writes.settle(space_.kernels, layer.index, unit); });
   }
+  bool first = true;
   for (const Slab& slab : space_.plan.slabs()) {
+    if (!std::exchange(first, false)) space_.team.barrier([] {});
     attend(space_, layer, slab, worker);
     feed_forward(space_, layer, slab, worker);
   }
@@ -84,9 +88,8 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, const 
     const int count = std::min(kSlabRows, batch.num_logit_rows - first);
     const Slab slab = space_.plan.head_slab(first, count);
     const Prepared normed = prepared(space_, slab, space_.normed, space_.x_stride, worker);
-    prepare(space_, slab, worker, [&](int row) {
+    prepare(space_, slab, normed, size, head.matrix.quantised(), worker, [&](int row) {
       kernels.norm(space_.x_row(batch.logit_rows[first + row]), weights_.final_norm(), size, normed.row(row));
-      if (head.matrix.quantised()) quantise(space_, slab, normed.row(row), size, row, normed.quant);
     });
     float* output = logits + std::int64_t{first} * shape_.vocab_size;
     const LinearJob job = linear_job(slab, head, normed, output, shape_.vocab_size);

@@ -25,11 +25,10 @@ Prepared inner_rows(Workspace& space, const LayerWeights& layer, const Slab& sla
   const int ffn = space.shape.ffn_size;
   run_linears(space, jobs, worker);
   const Prepared inner = prepared(space, slab, space.up, space.ffn_stride, worker);
-  prepare(space, slab, worker, [&](int row) {
+  prepare(space, slab, inner, ffn, layer.down.matrix.quantised(), worker, [&](int row) {
     const std::int64_t at = std::int64_t{row} * space.ffn_stride;
     // Whole vectors: the padding of a row is zero and stays so.
     activate(space, space.gate.as<float>() + at, space.up.as<float>() + at, round_up(ffn, kPanelRows), inner.row(row));
-    if (layer.down.matrix.quantised()) quantise(space, slab, inner.row(row), ffn, row, inner.quant);
   });
   return inner;
 }
@@ -59,16 +58,7 @@ Prepared inner_blocks(Workspace& space, const Slab& slab, std::span<const Linear
     multiply(jobs[0], up, begin, end - begin);
     if (jobs.size() > 1) multiply(jobs[1], gate, begin, end - begin);
     activate(space, gate, up, slab.count * stride, up);
-    for (int term = 0; term < slab.terms(); ++term) {
-      const bool second = term >= slab.count;
-      const int row = second ? slab.refined[static_cast<std::size_t>(term - slab.count)] : term;
-      const float* values = up + std::int64_t{row} * stride;
-      const auto quantise = second ? kernels.quantise_rest : kernels.quantise;
-      for (int block = begin; block < end; ++block) {
-        quantise(values + (block - begin) * kBlockValues, kBlockValues, term, slab.terms(),
-                 block_of_tile(quant, kernels.tile_rows, term, slab.terms(), block, blocks));
-      }
-    }
+    quantise(space, slab, up, stride, 0, slab.count, {begin, end - begin, blocks}, quant);
   });
   return {nullptr, 0, quant};
 }
@@ -80,9 +70,8 @@ void feed_forward(Workspace& space, const LayerWeights& layer, const Slab& slab,
   const bool gated = space.shape.gated;
   const Prepared normed = prepared(space, slab, space.normed, space.x_stride, worker);
   const bool quantised = layer.up.matrix.quantised() || (gated && layer.gate.matrix.quantised());
-  prepare(space, slab, worker, [&](int row) {
+  prepare(space, slab, normed, hidden, quantised, worker, [&](int row) {
     space.kernels.norm(space.x_row(slab.first + row), layer.ffn_norm, hidden, normed.row(row));
-    if (quantised) quantise(space, slab, normed.row(row), hidden, row, normed.quant);
   });
   const LinearJob both[] = {linear_job(slab, layer.up, normed, space.up.as<float>(), space.ffn_stride),
                             linear_job(slab, layer.gate, normed, space.gate.as<float>(), space.ffn_stride)};
@@ -91,7 +80,7 @@ void feed_forward(Workspace& space, const LayerWeights& layer, const Slab& slab,
   const Prepared inner =
       by_blocks ? inner_blocks(space, slab, jobs, worker) : inner_rows(space, layer, slab, jobs, worker);
   const LinearJob down = residual_job(space, slab, layer.down, inner);
-  run_linears(space, {&down, 1}, worker);
+  begin_linears(space, {&down, 1}, worker);
 }
 
 }  // namespace halfline

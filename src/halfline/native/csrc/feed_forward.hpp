@@ -6,7 +6,8 @@
 
 namespace halfline {
 
-// Adds the layer's feed-forward of the slab's rows to x.
+// Adds the layer's feed-forward of the slab's rows to x. Returns before the other workers are done: whoever goes on
+// meets them first.
 void feed_forward(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 
 }  // namespace halfline

@@ -26,12 +26,18 @@ struct QuantRows {
   std::int32_t* negated_sums;
 };
 
-// Where block `block` of `blocks` lies for the tile that holds `row`: quantising that row as if the block were all of
-// it writes the block in its place.
-inline QuantRows block_of_tile(const QuantRows& rows, int tile_rows, int row, int num_rows, int block, int blocks) {
+// Some blocks of all that rows have: [first, first + count) of `all`.
+struct Columns {
+  int first, count, all;
+};
+
+// Where these blocks lie for the tile that holds `row`: quantising rows of that tile as if the blocks were all of them
+// writes the blocks in their place.
+inline QuantRows columns_of_tile(const QuantRows& rows, int tile_rows, int row, int num_rows, const Columns& columns) {
   const int first = row - row % tile_rows;
   const int height = num_rows - first < tile_rows ? num_rows - first : tile_rows;
-  const std::int64_t before = std::int64_t{first} * (blocks - 1) + std::int64_t{block} * height;
+  const std::int64_t before =
+      std::int64_t{first} * (columns.all - columns.count) + std::int64_t{columns.first} * height;
   return {rows.quants + before * kBlockValues, rows.scales + before, rows.scaled_sums + before,
           rows.negated_sums + 2 * before};
 }
@@ -149,9 +155,10 @@ struct Kernels {
 
   // One row: output = norm(x).
   void (*norm)(const float* x, const NormWeights& weights, int n, float* output);
-  // Row `row` of `num_rows`, `n` a multiple of 32.
-  void (*quantise)(const float* x, int n, int row, int num_rows, const QuantRows& output);
-  // The second term of the same x.
+  // Rows [row, row + count) of `num_rows`, all in one tile, of x [count][stride]; `n` is a multiple of 32.
+  void (*quantise)(const float* x, std::int64_t stride, int count, int n, int row, int num_rows,
+                   const QuantRows& output);
+  // The second term of one row of x.
   void (*quantise_rest)(const float* x, int n, int row, int num_rows, const QuantRows& output);
   // output = silu(gate) * up, n a multiple of 16; output may be gate.
   void (*gate)(const float* gate, const float* up, int n, float* output);
@@ -175,8 +182,8 @@ struct Kernels {
 
 enum class Isa { portable, avx2, avx512vnni, amx };
 
-// Where the matrix unit leaves its results.
-constexpr int kMatrixRingBytes = 4096;
+// Where the matrix unit leaves its results, and a few blocks of weights on their way to it.
+constexpr int kMatrixRingBytes = 8192;
 
 // Bytes of scratch one worker needs for linears with at most this many columns.
 constexpr std::int64_t linear_scratch_bytes(int max_cols) {

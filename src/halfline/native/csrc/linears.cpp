@@ -20,12 +20,23 @@ Prepared prepared(Workspace& space, const Slab& slab, const Memory& rows, int st
   return {room.lone_row.as<float>(), stride, quant_rows(room.lone_quants, slab.terms(), stride)};
 }
 
-void quantise(const Workspace& space, const Slab& slab, const float* x, int n, int row, const QuantRows& quant) {
-  space.kernels.quantise(x, n, row, slab.terms(), quant);
-  const auto found = std::lower_bound(slab.refined.begin(), slab.refined.end(), row);
-  if (found == slab.refined.end() || *found != row) return;
-  const int term = slab.count + static_cast<int>(found - slab.refined.begin());
-  space.kernels.quantise_rest(x, n, term, slab.terms(), quant);
+void quantise(const Workspace& space, const Slab& slab, const float* x, std::int64_t stride, int begin, int end,
+              const Columns& columns, const QuantRows& quant) {
+  const Kernels& kernels = space.kernels;
+  const int n = columns.count * kBlockValues, terms = slab.terms();
+  for (int row = begin; row < end;) {
+    const int count = std::min(end - row, kernels.tile_rows - row % kernels.tile_rows);
+    kernels.quantise(x + row * stride, stride, count, n, row, terms,
+                     columns_of_tile(quant, kernels.tile_rows, row, terms, columns));
+    row += count;
+  }
+  // One by one: they are few, except in the head.
+  auto refined = std::lower_bound(slab.refined.begin(), slab.refined.end(), begin);
+  for (; refined != slab.refined.end() && *refined < end; ++refined) {
+    const int term = slab.count + static_cast<int>(refined - slab.refined.begin());
+    kernels.quantise_rest(x + *refined * stride, n, term, terms,
+                          columns_of_tile(quant, kernels.tile_rows, term, terms, columns));
+  }
 }
 
 LinearJob linear_job(const Slab& slab, const Linear& linear, const Prepared& input, float* output, int output_stride) {
@@ -41,6 +52,11 @@ LinearJob residual_job(const Workspace& space, const Slab& slab, const Linear& l
 }
 
 void run_linears(Workspace& space, std::span<const LinearJob> jobs, int worker) {
+  begin_linears(space, jobs, worker);
+  space.team.barrier([] {});
+}
+
+void begin_linears(Workspace& space, std::span<const LinearJob> jobs, int worker) {
   // Every worker streams one stretch of the weights, as many bytes as the others, in portions small enough that
   // somebody who is done early can help.
   const int num_workers = space.team.size();
@@ -65,7 +81,7 @@ void run_linears(Workspace& space, std::span<const LinearJob> jobs, int worker) 
   const auto most = static_cast<int>(kMostPortionBytes / jobs[0].weights->panel_bytes);
   const int grain = std::max(2, std::min(panels / (8 * num_workers), most) / 2 * 2);
   auto* scratch = space.room(worker).linear.as<std::uint8_t>();
-  space.team.share_stretches(worker, grain, panel_at, [&](int begin, int end) {
+  space.team.take_stretches(worker, grain, panel_at, [&](int begin, int end) {
     for (const LinearJob* job = jobs.data(); begin < end; ++job) {
       const int stop = std::min(end, job->weights->panels);
       if (begin < stop) space.kernels.linear(*job, begin, stop, scratch);

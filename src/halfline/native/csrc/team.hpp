@@ -51,12 +51,18 @@ class Team {
   // then helps the others with theirs.
   template <class Start, class F>
   void share_stretches(int worker, int grain, Start&& start, F&& work) {
+    take_stretches(worker, grain, start, work);
+    barrier([] {});
+  }
+
+  // The same without meeting the others: what comes next is a barrier.
+  template <class Start, class F>
+  void take_stretches(int worker, int grain, Start&& start, F&& work) {
     const std::span<Counter> taken = counters(phase_.load(std::memory_order_relaxed));
     for (int i = 0; i < size_; ++i) {
       const int owner = worker + i < size_ ? worker + i : worker + i - size_;
       take(taken[static_cast<std::size_t>(owner)].value, start(owner), start(owner + 1), grain, work);
     }
-    barrier([] {});
   }
 
  private:

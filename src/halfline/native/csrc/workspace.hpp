@@ -27,6 +27,7 @@ QuantRows quant_rows(const Memory& memory, int rows, int cols);
 // What one worker needs for itself.
 struct WorkerRoom {
   Memory lone_row, lone_quants;   // the prepared row of a slab of one
+  Memory lone_queries;            // of the only row of a batch: those of one KV head, turned to its place
   Memory inner;                   // a few blocks of columns of gate and up, of all rows of a slab
   Memory linear, attention;       // the kernels' own scratch
 };

@@ -2,6 +2,7 @@
 #include "vec_avx512.hpp"
 
 #include "linear_amx.hpp"
+#include "quantise_avx512.hpp"
 
 namespace halfline {
 namespace {
@@ -31,7 +32,7 @@ const Kernels& amx_kernels() {
     Kernels kernels = avx512vnni_kernels();
     kernels.name = "amx";
     kernels.tile_rows = kMatrixRows;
-    kernels.quantise = quantise_row<kMatrixRows>;
+    kernels.quantise = quantise_rows_together<kMatrixRows>;
     kernels.quantise_rest = quantise_rest_row<kMatrixRows>;
     kernels.linear = linear_amx;
     return kernels;

@@ -23,6 +23,11 @@ constexpr int kResultTiles = 4;      // products under way; tile registers 0..3
 constexpr int kRing = 4;             // results in memory, of 16 x 16 sums
 constexpr int kStoreLag = 3;         // a product is stored this many products later, when it is done,
 constexpr int kScaleLag = 5;         // and scaled yet later, when the store has reached the cache
+constexpr int kUnpackLead = 3;       // a block is unpacked this many products before its own
+constexpr int kQuantRing = 4, kScaleRing = 16;   // blocks that are kept unpacked
+constexpr int kResultBytes = kMatrixRows * kPanelRows * 4;
+static_assert(kRing * kResultBytes + kQuantRing * 512 + kScaleRing * 128 <= kMatrixRingBytes);
+static_assert(kUnpackLead < kQuantRing && kUnpackLead + kScaleLag < kScaleRing);
 static_assert(kStoreLag < kResultTiles && kScaleLag - kStoreLag < kRing);
 
 // Result `Slot` of one product.
@@ -42,24 +47,44 @@ struct MatrixPanel {
   const float* scales;          // [block][scale, second]
 };
 
+// One block of it: eight vectors of quants, and two of scales.
+template <class Format>
+inline void unpack_block(const PackedPanel<Format>& panel, int block, std::uint8_t* quants, float* scales) {
+  const __m512i zero = _mm512_set1_epi8(static_cast<char>(Format::zero_shift ? 1 << Format::zero_shift : 0));
+  for (int g = 0; g < 8; ++g) _mm512_store_si512(quants + g * 64, _mm512_sub_epi8(panel.vector(block, g).v, zero));
+  const BlockScales scale = panel.scale(block);
+  scale.scale.store(scales);
+  scale.second.store(scales + 16);
+}
+
 template <class Format>
 inline MatrixPanel unpack_signed(const PackedPanel<Format>& panel, int blocks, std::uint8_t* scratch) {
-  float* scales = reinterpret_cast<float*>(scratch + blocks * 512);
-  const __m512i zero = _mm512_set1_epi8(static_cast<char>(Format::zero_shift ? 1 << Format::zero_shift : 0));
+  auto* scales = reinterpret_cast<float*>(scratch + blocks * 512);
   for (int block = 0; block < blocks; ++block) {
-    for (int g = 0; g < 8; ++g) {
-      _mm512_store_si512(scratch + block * 512 + g * 64, _mm512_sub_epi8(panel.vector(block, g).v, zero));
-    }
-    const BlockScales scale = panel.scale(block);
-    scale.scale.store(scales + block * 32);
-    scale.second.store(scales + block * 32 + 16);
+    unpack_block(panel, block, scratch + block * 512, scales + block * 32);
   }
   return {scratch, scales};
 }
 
 // ---- The product ----------------------------------------------------------------------------------------------
 
-// sums[t] are the panel's 16 rows for activation row t. `ring` holds kRing results.
+// Adds one product to the sums, scaled: sums[t] are a panel's 16 rows for activation row t.
+template <class Format, int Rows>
+inline void add_scaled(const std::int32_t* whole, const float* panel_scales, int half, const QuantTile& tile, int block,
+                       __m512i bits, Vec (&sums)[Rows]) {
+  const float* scales = tile.scales + std::int64_t{block} * Rows;
+  const float* scaled_sums = tile.scaled_sums + std::int64_t{block} * Rows;
+  const WholeScale scale(Vec::load(panel_scales + half * 16));
+  const Vec minimum = Vec::load(panel_scales + 16);
+#pragma GCC unroll 16
+  for (int t = 0; t < Rows; ++t) {
+    const Vec scaled = scale.times(_mm512_add_epi32(_mm512_load_si512(whole + t * kPanelRows), bits));
+    sums[t] = fma(Vec::set(scales[t]), scaled, sums[t]);
+    if constexpr (Format::has_min) sums[t] = fma(minimum, Vec::set(scaled_sums[t]), sums[t]);
+  }
+}
+
+// All products of a panel with a tile. `ring` holds kRing results.
 template <class Format, int Rows>
 inline void matrix_tile(const MatrixPanel& panel, const NextPanels& next, const QuantTile& tile, int blocks,
                         std::int32_t* ring, Vec (&sums)[Rows]) {
@@ -69,6 +94,7 @@ inline void matrix_tile(const MatrixPanel& panel, const NextPanels& next, const 
 #pragma GCC unroll 16
   for (int t = 0; t < Rows; ++t) sums[t] = Vec::zero();
   const auto result = [&](int product) { return ring + product % kRing * (kMatrixRows * kPanelRows); };
+  const __m512i bits = _mm512_set1_epi32(kWholeBits);
 
   for (int step = 0; step < products + kScaleLag; ++step) {
     if (step < blocks) next.prefetch(step);
@@ -91,18 +117,7 @@ inline void matrix_tile(const MatrixPanel& panel, const NextPanels& next, const 
     const int product = step - kScaleLag;
     if (product < 0) continue;
     const int block = product / parts;
-    const std::int32_t* whole = result(product);
-    const float* scales = tile.scales + std::int64_t{block} * Rows;
-    const float* scaled_sums = tile.scaled_sums + std::int64_t{block} * Rows;
-    const WholeScale scale(Vec::load(panel.scales + block * 32 + product % parts * 16));
-    const Vec minimum = Vec::load(panel.scales + block * 32 + 16);
-    const __m512i bits = _mm512_set1_epi32(kWholeBits);
-#pragma GCC unroll 16
-    for (int t = 0; t < Rows; ++t) {
-      const Vec scaled = scale.times(_mm512_add_epi32(_mm512_load_si512(whole + t * kPanelRows), bits));
-      sums[t] = fma(Vec::set(scales[t]), scaled, sums[t]);
-      if constexpr (Format::has_min) sums[t] = fma(minimum, Vec::set(scaled_sums[t]), sums[t]);
-    }
+    add_scaled<Format>(result(product), panel.scales + block * 32, product % parts, tile, block, bits, sums);
   }
 }
 
@@ -128,11 +143,104 @@ inline void matrix_tile_out(const LinearJob& job, const MatrixPanel& unpacked, c
   for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
 }
 
+// ---- One tile of rows -----------------------------------------------------------------------------------------
+
+// Where a stream of blocks is: in a panel, at a block of it.
+struct StreamPlace {
+  int panel, block = 0;
+
+  void step(int blocks) {
+    if (++block < blocks) return;
+    block = 0;
+    ++panel;
+  }
+};
+
+// Out of the loop, whose sums would not stay in registers otherwise.
+template <int Rows>
+[[gnu::noinline]] void write_tile(const LinearJob& job, int panel, const Vec* sums) {
+  for (int t = 0; t < Rows; ++t) write_sums(job, panel, t, sums[t]);
+}
+
+// All rows fit one tile, so that each panel is used once: unpacking it first would take a quarter of the time, and more
+// where it does not stay in the first-level cache. Here the panels are one stream of blocks, in which one is unpacked
+// while an earlier one is multiplied and a yet earlier one scaled. As long as tiles are in use floats have one vector
+// port and integers the other.
+template <class Format, int Rows>
+void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
+  const PackedMatrix& weights = *job.weights;
+  const int blocks = weights.cols / kBlockValues, total = (end - begin) * blocks;
+  const QuantTile tile = tile_at(job.quant, 0, blocks);
+  auto* results = reinterpret_cast<std::int32_t*>(scratch);
+  std::uint8_t* quants = scratch + kRing * kResultBytes;
+  auto* scales = reinterpret_cast<float*>(quants + kQuantRing * 512);
+  const auto result = [&](int product) { return results + product % kRing * (kMatrixRows * kPanelRows); };
+  const auto unpacked_quants = [&](int product) { return quants + product % kQuantRing * 512; };
+  const auto unpacked_scales = [&](int product) { return scales + product % kScaleRing * 32; };
+  const __m512i bits = _mm512_set1_epi32(kWholeBits);
+
+  StreamPlace unpacked{begin}, multiplied{begin}, scaled{begin};
+  Vec sums[Rows];
+#pragma GCC unroll 16
+  for (int t = 0; t < Rows; ++t) sums[t] = Vec::zero();
+  TileShapes(Rows, kBlockValues).load();
+  for (int step = -kUnpackLead; step < total + kScaleLag; ++step) {
+    const int next = step + kUnpackLead;
+    if (next < total) {
+      const PackedPanel<Format> panel{weights.data + unpacked.panel * weights.panel_bytes};
+      panel.prefetch(unpacked.block);
+      unpack_block(panel, unpacked.block, unpacked_quants(next), unpacked_scales(next));
+      unpacked.step(blocks);
+    }
+    if (step < 0) continue;
+
+    const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
+      constexpr int number = decltype(slot)::value;
+      if (step < total) {
+        if (multiplied.block == 0) ask_for_output<Rows>(job, multiplied.panel, 0);
+        multiply<number>(tile.quants + std::int64_t{multiplied.block} * Rows * kBlockValues, unpacked_quants(step));
+        multiplied.step(blocks);
+      }
+      const int done = step - kStoreLag;
+      if (done >= 0 && done < total) store_tile<(number + kResultTiles - kStoreLag) % kResultTiles>(result(done));
+    };
+    switch (step % kResultTiles) {
+      case 0: move_tiles(Count<0>{}); break;
+      case 1: move_tiles(Count<1>{}); break;
+      case 2: move_tiles(Count<2>{}); break;
+      default: move_tiles(Count<3>{});
+    }
+
+    const int product = step - kScaleLag;
+    if (product < 0) continue;
+    add_scaled<Format>(result(product), unpacked_scales(product), 0, tile, scaled.block, bits, sums);
+    if (scaled.block == blocks - 1) {
+      Vec written[Rows];
+#pragma GCC unroll 16
+      for (int t = 0; t < Rows; ++t) {
+        written[t] = sums[t];
+        sums[t] = Vec::zero();
+      }
+      write_tile<Rows>(job, scaled.panel, written);
+    }
+    scaled.step(blocks);
+  }
+  release_tiles();
+}
+
+// ---- Any rows -------------------------------------------------------------------------------------------------
+
 template <class Format>
 void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
   const PackedMatrix& weights = *job.weights;
   const int blocks = weights.cols / kBlockValues;
   const int num_rows = job.rows + job.num_refined, last_row = num_rows - num_rows % kMatrixRows;
+  if constexpr (!Format::halves) {
+    if (num_rows <= kMatrixRows) {
+      return with_count<kMatrixRows>(
+          num_rows, [&](auto rows) { matrix_stream<Format, decltype(rows)::value>(job, begin, end, scratch); });
+    }
+  }
   auto* ring = reinterpret_cast<std::int32_t*>(scratch);
   int shaped = 0;   // rows that the tiles have now
   // A block with a scale per half is two products.
@@ -158,7 +266,6 @@ void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scrat
   // A thread without tiles in use is cheaper to put aside.
   release_tiles();
 }
-static_assert(kRing * kMatrixRows * kPanelRows * sizeof(std::int32_t) <= kMatrixRingBytes);
 
 }  // namespace
 }  // namespace halfline

@@ -69,6 +69,12 @@ inline void quantise_row(const float* x, int n, int row, int num_rows, const Qua
 }
 
 template <int TileRows>
+inline void quantise_rows(const float* x, std::int64_t stride, int count, int n, int row, int num_rows,
+                          const QuantRows& output) {
+  for (int i = 0; i < count; ++i) quantise_row<TileRows>(x + i * stride, n, row + i, num_rows, output);
+}
+
+template <int TileRows>
 inline void quantise_rest_row(const float* x, int n, int row, int num_rows, const QuantRows& output) {
   quantise_with<TileRows>(x, n, row, num_rows, output, [](Vec low, Vec high) {
     const QuantBlock kept = quantise_block(low, high);
@@ -109,7 +115,7 @@ struct PackedPanel {
     return groups + std::int64_t{block / Format::group} * Format::group_bytes;
   }
   Bytes vector(int block, int g) const {
-    const std::uint8_t* p = group_of(block) + block % Format::group * Format::quant_bytes;
+    const std::uint8_t* p = quants(block);
     if constexpr (Format::nibbles) {
       const Bytes both = Bytes::load(p + (g % 4) * 64);
       return g < 4 ? both.low_nibbles() : both.high_nibbles();
@@ -117,6 +123,8 @@ struct PackedPanel {
       return Bytes::load(p + g * 64);
     }
   }
+  // A block's quants, whole.
+  const std::uint8_t* quants(int block) const { return group_of(block) + block % Format::group * Format::quant_bytes; }
   BlockScales scale(int block) const {
     return scales_of<Format>(group_of(block) + Format::group * Format::quant_bytes, block % Format::group);
   }

@@ -57,7 +57,8 @@ inline void norm_row(const float* x, const NormWeights& weights, int n, float* o
   }
   const Vec centre = Vec::set(mean);
   const float squares = sum_of(n, [&](int i, int count, Vec partial) {
-    const Vec centred = select((1u << count) - 1u, load_first(x + i, count) - centre, Vec::zero());
+    Vec centred = load_first(x + i, count) - centre;
+    if (count < 16) centred = select((1u << count) - 1u, centred, Vec::zero());
     return fma(centred, centred, partial);
   });
   const Vec inverse = Vec::set(1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + weights.eps));

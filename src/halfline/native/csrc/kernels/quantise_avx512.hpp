@@ -1,0 +1,142 @@
+// Quantising activations with AVX-512, sixteen blocks of 32 at a time: bitwise what linear_quant.hpp defines.
+//
+// One block alone is all waiting: the largest of 32 numbers, two divisions, two sums. Here lane i of a vector belongs
+// to block i, and what has to be found within each block (a largest, two sums) is found by transposing on the way.
+// Largest numbers and sums of integers are exact in any order. The sixteen are the same block of a tile's rows, or the
+// blocks of a row that is a tile of its own: either way their results lie side by side.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "../kernels.hpp"
+#include "linear_quant.hpp"
+
+namespace halfline {
+namespace {
+
+constexpr int kTogether = 16;      // blocks, one per lane
+constexpr int kFewTogether = 4;    // fewer are sooner done one by one
+
+// Lane i is the largest of v[i].
+inline __m512 largest_of_each(const __m512 (&v)[kTogether]) {
+  __m512 two[8], four[4], eight[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    two[i] = _mm512_max_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+  }
+  const auto pairs = [](__m512 a, __m512 b) {
+    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return _mm512_max_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+  };
+  const auto quarters = [](__m512 a, __m512 b) {
+    return _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) four[i] = pairs(two[2 * i], two[2 * i + 1]);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) eight[i] = quarters(four[2 * i], four[2 * i + 1]);
+  return quarters(eight[0], eight[1]);
+}
+
+// Sums of the first and second halves of sixteen blocks, lane i of block i. Of bytes[p] the blocks are 2p and 2p + 1.
+struct HalfSums {
+  __m512i first, second;
+};
+
+inline HalfSums sums_of_halves(const __m512i (&bytes)[8]) {
+  const __m512i ones = _mm512_set1_epi8(1);
+  __m512i fours[8], two[4], sums[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) fours[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, bytes[i]);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    two[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(fours[2 * i], fours[2 * i + 1]),
+                              _mm512_unpackhi_epi32(fours[2 * i], fours[2 * i + 1]));
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    sums[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(two[2 * i], two[2 * i + 1]),
+                               _mm512_unpackhi_epi64(two[2 * i], two[2 * i + 1]));
+  }
+  // Lane 4h + p of sums[i]: half h of two blocks, pair 4i + p. Halves 0 and 2 are first ones.
+  const __m512i first = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 16, 24, 17, 25, 18, 26, 19, 27);
+  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(4));
+  return {_mm512_permutex2var_epi32(sums[0], first, sums[1]), _mm512_permutex2var_epi32(sums[0], second, sums[1])};
+}
+
+// Blocks [0, count) of 32 floats, `stride` apart, at most sixteen, to the places from `at` on.
+inline void quantise_blocks(const float* x, std::int64_t stride, int count, const QuantRows& output, std::int64_t at) {
+  const auto block = [&](int i) { return x + (i < count ? i : count - 1) * stride; };
+  __m512 magnitudes[kTogether];
+#pragma GCC unroll 16
+  for (int i = 0; i < kTogether; ++i) {
+    constexpr int kLargestMagnitude = 0b1011;
+    magnitudes[i] = _mm512_range_ps(_mm512_loadu_ps(block(i)), _mm512_loadu_ps(block(i) + 16), kLargestMagnitude);
+  }
+  const __m512 amax = largest_of_each(magnitudes), most = _mm512_set1_ps(127.0f);
+  // See quantise_block.
+  const __mmask16 lives = _mm512_cmp_ps_mask(amax, _mm512_set1_ps(1e-30f), _CMP_GT_OQ);
+  const __m512 scales = _mm512_maskz_div_ps(lives, amax, most);
+  alignas(64) float inverses[kTogether];
+  _mm512_store_ps(inverses, _mm512_maskz_div_ps(lives, most, amax));
+
+  // Four vectors packed lane by lane are four bytes of each in turn; this puts them in order.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  __m512i bytes[8];
+#pragma GCC unroll 8
+  for (int pair = 0; pair < 8; ++pair) {
+    const auto whole = [&](int i, int half) {
+      // To the nearest, ties to even, as `nearest` does.
+      return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(block(i) + half * 16), _mm512_set1_ps(inverses[i])));
+    };
+    const int i = 2 * pair;
+    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(whole(i, 0), whole(i, 1)),
+                                              _mm512_packs_epi32(whole(i + 1, 0), whole(i + 1, 1)));
+    bytes[pair] = _mm512_permutexvar_epi32(order, packed);
+    std::int8_t* quants = output.quants + (at + i) * kBlockValues;
+    if (i + 1 < count) {
+      _mm512_storeu_si512(quants, bytes[pair]);
+    } else if (i < count) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(quants), _mm512_castsi512_si256(bytes[pair]));
+    }
+  }
+  const HalfSums halves = sums_of_halves(bytes);
+  const __m512i whole = _mm512_add_epi32(halves.first, halves.second), none = _mm512_setzero_si512();
+  const __m512i negated = _mm512_sub_epi32(none, whole), negated_first = _mm512_sub_epi32(none, halves.first);
+  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  const std::uint32_t kept = (1u << count) - 1u;
+  const std::uint64_t kept_pairs = (std::uint64_t{1} << (2 * count)) - 1u;
+  _mm512_mask_storeu_ps(output.scales + at, static_cast<__mmask16>(kept), scales);
+  _mm512_mask_storeu_ps(output.scaled_sums + at, static_cast<__mmask16>(kept),
+                        _mm512_mul_ps(scales, _mm512_cvtepi32_ps(whole)));
+  std::int32_t* sums = output.negated_sums + 2 * at;
+  _mm512_mask_storeu_epi32(sums, static_cast<__mmask16>(kept_pairs),
+                           _mm512_permutex2var_epi32(negated, low, negated_first));
+  _mm512_mask_storeu_epi32(sums + 16, static_cast<__mmask16>(kept_pairs >> 16),
+                           _mm512_permutex2var_epi32(negated, high, negated_first));
+}
+
+template <int TileRows>
+inline void quantise_rows_together(const float* x, std::int64_t stride, int count, int n, int row, int num_rows,
+                                   const QuantRows& output) {
+  const int blocks = n / kBlockValues, first_row = row - row % TileRows;
+  const int height = std::min(TileRows, num_rows - first_row);
+  if (height > 1 && count < kFewTogether) return quantise_rows<TileRows>(x, stride, count, n, row, num_rows, output);
+  if (height == 1) {
+    for (int block = 0; block < blocks; block += kTogether) {
+      quantise_blocks(x + block * kBlockValues, kBlockValues, std::min(kTogether, blocks - block), output,
+                      first_row * std::int64_t{blocks} + block);
+    }
+    return;
+  }
+  for (int block = 0; block < blocks; ++block) {
+    const std::int64_t at = std::int64_t{first_row} * blocks + std::int64_t{block} * height + (row - first_row);
+    quantise_blocks(x + block * kBlockValues, stride, count, output, at);
+  }
+}
+
+}  // namespace
+}  // namespace halfline
