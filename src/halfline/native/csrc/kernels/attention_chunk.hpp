@@ -80,7 +80,7 @@ inline void score_tile(const Chunk<Kv>& chunk, int first, const float* queries, 
 template <class Kv, int Queries>
 inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_dim, float* scores) {
   // Few queries: several blocks at once, to have enough independent sums in flight.
-  constexpr int blocks = Queries * 4 <= kScoreSums ? 4 : Queries * 2 <= kScoreSums ? 2 : 1;
+  constexpr int blocks = Queries * 4 <= kQueryTile ? 4 : Queries * 2 <= kQueryTile ? 2 : 1;
   int first = 0;
   for (; first + blocks <= chunk.count; first += blocks) {
     score_tile<Kv, blocks, Queries>(chunk, first, queries, head_dim, scores);

@@ -14,7 +14,6 @@ constexpr int kTilePanels = 1;
 constexpr int kFloatRows = 4;
 constexpr int kFloatPanels = 1;
 constexpr int kQueryTile = 4;
-constexpr int kScoreSums = 4;
 constexpr int kValueRows = 3;
 constexpr int kValueVectors = 2;
 

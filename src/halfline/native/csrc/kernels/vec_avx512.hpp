@@ -14,7 +14,6 @@ constexpr int kTilePanels = 2;
 constexpr int kFloatRows = 8;
 constexpr int kFloatPanels = 2;
 constexpr int kQueryTile = 12;
-constexpr int kScoreSums = 24;
 constexpr int kValueRows = 6;
 constexpr int kValueVectors = 4;
 

@@ -15,7 +15,6 @@ constexpr int kTilePanels = 1;    // panels per tile when many rows share the un
 constexpr int kFloatRows = 4;     // the same for float weights
 constexpr int kFloatPanels = 1;
 constexpr int kQueryTile = 4;     // query vectors whose scores are computed together
-constexpr int kScoreSums = 4;      // sums of scores that registers hold
 constexpr int kValueRows = 2;     // query vectors that share one pass over V
 constexpr int kValueVectors = 2;  // vectors of head_dim in such a pass
 
