@@ -1,8 +1,8 @@
 """A slow tier and the one thread that touches it: whoever asks or puts never waits for a disk or a network.
 
-What is asked for comes first, what is put is written a moment later, many at once. Where more is put than can be
-written, the oldest is let go: it is only a cache. One that stands still (a disk that hangs, a lock that another process
-holds) is not asked until it goes on.
+What is asked for comes first, what is put is written a moment later, many at once; a little later where much is asked.
+Where more is put than can be written, the oldest is let go: it is only a cache. One that stands still (a disk that
+hangs, a lock that another process holds) is not asked until it goes on.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ _MAX_PUTS = 1 << 14
 _MAX_PUT_BYTES = 1 << 26
 _CLOSING = 10  # times its patience a store waits for what is left to be written
 _IDLE_S = 1.0  # between two looks at what other processes have put
+_MAX_PUT_OFF = 8  # turns in which what is put waits for what is asked
 _GATHER_S = 0.02  # a transaction costs as much for one answer as for many
 
 _log = logging.getLogger(__name__)
@@ -174,6 +175,7 @@ class Behind:
 
     def _serve(self) -> None:
         looked_at = time.monotonic()
+        num_put_off = 0
         self.tier.refresh()
         while True:
             with self._news:
@@ -184,11 +186,12 @@ class Behind:
                     gets, self._gets = self._gets, []
                 if self._closed and not gets and not self._puts:
                     return
-                puts = list(self._puts.items()) if not gets else []
+                num_put_off = num_put_off + 1 if gets and self._puts else 0
+                puts = list(self._puts.items()) if not gets or num_put_off > _MAX_PUT_OFF else []
                 used: set[bytes] = set()
                 if puts:
                     self._puts.clear()
-                    self._put_bytes = 0
+                    self._put_bytes = num_put_off = 0
                     used, self._used = self._used, set()
                 self._writing = bool(puts)
             self._busy_since = time.monotonic()

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 
+from halfline.cache.behind import Behind
 from halfline.cache.exact import ExactAnswers, Told
 from halfline.cache.memory import Kept, MemoryTier
 from halfline.cache.options import CacheOptions
@@ -124,6 +125,29 @@ def test_what_waits_for_a_tier_that_hangs_is_bounded_in_bytes() -> None:
         await asyncio.to_thread(store.close)
 
     run(main)
+
+
+def test_what_is_put_is_written_although_something_is_asked_all_the_time() -> None:
+    slow = SlowDict()
+    slow.go.set()
+    behind = Behind(slow)
+    asked_in_vain = threading.Event()
+    num_asked = 0
+
+    def ask_again(kept: Kept | None) -> None:
+        nonlocal num_asked
+        num_asked += 1
+        if not slow.kept and num_asked < 100_000:
+            behind.ask(b"other", ask_again)
+        else:
+            asked_in_vain.set()
+
+    behind.ask(b"other", ask_again)
+    behind.put(b"key", Kept(b"value", 0.0))
+    behind.start()
+    assert asked_in_vain.wait(60)
+    assert slow.kept and num_asked < 1000
+    behind.close()
 
 
 def test_what_is_wanted_is_in_memory_the_next_time() -> None:
