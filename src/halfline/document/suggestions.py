@@ -30,6 +30,9 @@ MAX_PLACES = 1 << 14
 MAX_PROMPT_TOKENS = 1 << 20
 """Tokens of the prompts that they stand behind, four bytes each."""
 
+MAX_FORCED_TEXTS = 128
+"""Of which each place knows what came next."""
+
 _TOKEN_BYTES = 4
 
 
@@ -127,6 +130,10 @@ class Suggestions:
             if prompt.num_places == 1:
                 self._prompt_bytes += len(prompt.tokens)
         place.onward[forced] = token
+        if len(place.onward) > MAX_FORCED_TEXTS:  # behind the same text so many words were begun
+            oldest = next(iter(place.onward))
+            del place.onward[oldest]
+            place.unasked.discard(oldest)
         if ahead:
             place.unasked.add(forced)
             self.num_computed_ahead += 1

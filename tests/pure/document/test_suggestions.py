@@ -6,7 +6,7 @@ from hashlib import blake2b
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfline.document.suggestions import Suggestions
+from halfline.document.suggestions import MAX_FORCED_TEXTS, Suggestions
 from halfline.sampling.sampler import Scored
 
 VOCAB = [b"", b"a", b"b", b"ab", b"ba", b"aab", b"\xc3", b"\xa9"]
@@ -53,6 +53,18 @@ def answer(
         walk.learn(Scored(token_id))
         found.append(token_id)
     return found, num_known
+
+
+def test_of_the_words_begun_at_one_place_the_latest_are_remembered() -> None:
+    suggestions = Suggestions(bytes_of)
+    words = [f"{number:012b}".translate({48: "a", 49: "b"}).encode() for number in range(1000)]
+    for word in words:
+        walk = suggestions.walk("me", [1, 2], word, ahead=True)
+        assert walk.known() is None
+        walk.learn(Scored(model([1, 2], word)))
+    known = [word for word in words if suggestions.walk("me", [1, 2], word).known() is not None]
+    assert known == words[-MAX_FORCED_TEXTS:]
+    assert len(suggestions) == 1 and suggestions.num_used_ahead == len(known)
 
 
 def test_nothing_is_known_before_it_was_learned_and_all_of_it_afterwards() -> None:
