@@ -64,13 +64,17 @@ class DocumentPrompts:
         sizes: LayoutSizes,
         infill: InfillFormat | None,
         order: InfillOrder,
+        *,
+        behind_files: bool = False,
     ) -> None:
+        """`behind_files`: other text stands before all of its prompts."""
         self._tokenizer = tokenizer
         self._sizes = sizes
         self._infill = infill
         self._order = order
-        self._shows_suffix = self.continues = infill is not None and order != "prefix_only"
-        """Whether the window's text is encoded as one that continues other text: markers stand before it."""
+        self._shows_suffix = infill is not None and order != "prefix_only"
+        self.continues = self._shows_suffix or behind_files
+        """Whether the window's text is encoded as one that continues other text: markers or files stand before it."""
         self._encoder = TextEncoder(tokenizer, continues=self.continues)
         self._typed_encoder = TextEncoder(tokenizer, continues=True)
         self._grid = LineGrid(tokenizer)

@@ -101,6 +101,10 @@ class PromptBuilder:
         if order is None:
             order = "prefix_only" if self._infill is None else self._infill.orders[0]
         self._documents = DocumentPrompts(tokenizer, sizes, self._infill, order)
+        self._behind_files = self._documents
+        """Of documents behind other files, where their text is encoded otherwise there."""
+        if tokenizer.space_prefix and not self._documents.continues:
+            self._behind_files = DocumentPrompts(tokenizer, sizes, self._infill, order, behind_files=True)
         self._others = OtherFiles(
             find_file_markers(tokenizer, self._infill), chunks or tokens_in_memory(tokenizer)
         )
@@ -200,7 +204,8 @@ class PromptBuilder:
         heals = self._options.healing == "on" and not request.echo and room >= 4 * MAX_FORCED_BYTES
         if heals:
             room -= MAX_FORCED_BYTES
-        built = self._documents.build(
+        documents = self._behind_files if front.token_ids else self._documents
+        built = documents.build(
             document,
             _key(request, document),
             Room(
@@ -219,7 +224,7 @@ class PromptBuilder:
             stop_token_ids=self._stop_ids(request, self._extra_stop_ids),
             text=built.window,
             places=places,
-            continues=self._documents.continues,
+            continues=documents.continues,
             rest_of_line=_first_line(document.suffix),
             before=document.prefix[max(0, built.start - _AROUND_CHARACTERS) : built.start],
             behind=document.suffix,

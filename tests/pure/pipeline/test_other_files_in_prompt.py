@@ -6,7 +6,7 @@ from halfline.context.options import ContextOptions
 from halfline.context.sources.found import Found
 from halfline.context.surroundings import Surroundings
 from halfline.pipeline.options import PipelineOptions
-from halfline.pipeline.prompt import PromptBuilder
+from halfline.pipeline.prompt import Prompt, PromptBuilder
 from halfline.request import CompletionRequest, Document, Part, SamplingParams
 from halfline.text.token_bytes import byte_alphabet
 from halfline.text.tokenizer import Tokenizer
@@ -19,6 +19,19 @@ TOKENIZER = Tokenizer(
         tokens=(*byte_alphabet().values(), *MARKERS),
         token_types=(1,) * 256 + (3,) * len(MARKERS),
         pre_tokenizer="gpt-2",
+    )
+)
+
+# As SentencePiece trains them: a text begins with a space that is not in it.
+SPACED = Tokenizer(
+    VocabSpec(
+        kind="sentencepiece",
+        tokens=("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁def", "def", "f"),
+        token_types=(2, 3, 3, *(6,) * 256, *(1,) * 4),
+        scores=(0.0,) * 263,
+        bos_id=1,
+        eos_ids=(2,),
+        add_bos=True,
     )
 )
 
@@ -49,3 +62,29 @@ def test_what_was_found_is_in_the_prompt_shortened_and_in_the_receipt_with_its_r
     assert first.startswith(front) and second.startswith(front)
     assert ledger["found"] == [{"path": "other.py", "reason": "named near the cursor"}]
     assert ledger["compression"] == {"tokens": 17, "tokens_left": 6, "lines_dropped": {"comment": 1}}
+
+
+def test_a_document_behind_other_files_begins_with_no_space_of_its_own() -> None:
+    builder = PromptBuilder(SPACED, PipelineOptions(), SPACED.vocab_size, 4096)
+
+    def built(prefix: str, *parts: Part, echo: bool = False) -> Prompt:
+        request = CompletionRequest(
+            id="r",
+            prompt=Document(prefix, "", "main.py", parts),
+            params=SamplingParams(),
+            max_tokens=8,
+            echo=echo,
+        )
+        return asyncio.run(builder.build(request))
+
+    def text(prompt: Prompt) -> str:
+        return b"".join(map(SPACED.token_bytes, prompt.token_ids[1:])).decode() + prompt.forced_text
+
+    other = Part("x = 1", "other.py")
+    assert text(built("def f")) == " def f"
+    for prefix in ("def f", "def f(", "def f", "é"):  # of one document, with other files now and then
+        assert text(built(prefix, other)) == f"# other.py\nx = 1\n# main.py\n{prefix}"
+        assert text(built(prefix)) == f" {prefix}"
+    echoed = built("def f", other, echo=True)
+    within = echoed.token_ids[echoed.places.start : echoed.places.stop]
+    assert SPACED.decode(within, continues=echoed.continues) == echoed.text == "def f"
