@@ -25,10 +25,13 @@ from hashlib import blake2b
 from halfline.sampling.sampler import Scored
 
 MAX_PLACES = 1 << 14
-"""Places that are kept, of about half a kilobyte each."""
+"""Places that are kept, of half a kilobyte to three each."""
 
 MAX_PROMPT_TOKENS = 1 << 20
 """Tokens of the prompts that they stand behind, four bytes each."""
+
+MAX_ANSWER_TOKENS = 512
+"""Of each answer: nobody types through more, and each place holds all tokens from the prompt up to it."""
 
 MAX_FORCED_TEXTS = 128
 """Of which each place knows what came next."""
@@ -122,6 +125,8 @@ class Suggestions:
         self, tokens: bytes, key: bytes, prompt: _Prompt, forced: bytes, token: Scored, ahead: bool
     ) -> None:
         """The token was computed to come next. `prompt`: what a new place shares with others of the same walk."""
+        if len(tokens) - len(prompt.tokens) >= MAX_ANSWER_TOKENS * _TOKEN_BYTES:
+            return
         place = self._places.get(key)
         if place is None or not place.holds(tokens):
             self._drop(key)

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfline.document.suggestions import MAX_FORCED_TEXTS, Suggestions
+from halfline.document.suggestions import MAX_ANSWER_TOKENS, MAX_FORCED_TEXTS, Suggestions
 from halfline.sampling.sampler import Scored
 
 VOCAB = [b"", b"a", b"b", b"ab", b"ba", b"aab", b"\xc3", b"\xa9"]
@@ -65,6 +65,15 @@ def test_of_the_words_begun_at_one_place_the_latest_are_remembered() -> None:
     known = [word for word in words if suggestions.walk("me", [1, 2], word).known() is not None]
     assert known == words[-MAX_FORCED_TEXTS:]
     assert len(suggestions) == 1 and suggestions.num_used_ahead == len(known)
+
+
+def test_of_a_long_answer_the_beginning_is_remembered() -> None:
+    suggestions = Suggestions(bytes_of)
+    first, num_known = answer(suggestions, [1, 2], b"", 3 * MAX_ANSWER_TOKENS)
+    assert (num_known, len(suggestions)) == (0, MAX_ANSWER_TOKENS)
+    again, num_known = answer(suggestions, [1, 2], b"", 3 * MAX_ANSWER_TOKENS)
+    assert again == first == computed([1, 2], b"", 3 * MAX_ANSWER_TOKENS)
+    assert num_known == MAX_ANSWER_TOKENS
 
 
 def test_nothing_is_known_before_it_was_learned_and_all_of_it_afterwards() -> None:
