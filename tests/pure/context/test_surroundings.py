@@ -109,6 +109,21 @@ def test_parts_stay_what_they_were_while_one_types_whatever_is_guessed_meanwhile
         prefix += key if keeps else ""
 
 
+def test_parts_that_only_a_guess_brought_are_not_decided_by_it() -> None:
+    parts = (Part("one = first\ntwo = second\nthree = third\nfour = fourth\n", "a.py"),)
+    shown = []
+    for guesses in (("third",), (), ("fourth", "second")):
+        surroundings = made(compression=("prune",))
+        around(surroundings, Document("x", "", "main.py"))
+        for guess in guesses:
+            around(surroundings, Document(guess, "", "main.py", parts), keeps=False)
+        document = Document("first", "", "main.py", parts)
+        assert not surroundings.remembers(document, KEY)
+        shown.append(around(surroundings, document)[0])
+    assert shown[0] == shown[1] == shown[2]
+    assert shown[0] != around(made(compression=("prune",)), Document("third", "", "main.py", parts))[0]
+
+
 def test_documents_that_were_asked_about_are_remembered_and_guesses_are_not() -> None:
     recent = RecentFiles(4)
     surroundings = Surroundings(TOKENIZER, 256, ContextOptions(), RecentlyAlike(recent), recent)
