@@ -47,7 +47,12 @@ def _update(found: "WorkspaceIndex", console: "Console") -> None:
 
     # How many files there are is known only behind the last one, unless they were counted the last time.
     total = found.num_files()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"reading {found.root.name}", total=total)
         updated = found.update(lambda num_files: progress.advance(task, num_files))

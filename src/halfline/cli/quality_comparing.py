@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress
 from rich.table import Table
 
@@ -124,7 +125,7 @@ def line(comparison: Comparison, verdict: Verdict, more: Mapping[str, object]) -
 
 
 def _print(console: Console, head: words.Row, found: Sequence[words.Row]) -> None:
-    table = Table(*head)
+    table = Table(*(escape(cell) for cell in head))  # a title is what somebody typed
     for row in found:
         table.add_row(*row)
     console.print(table)

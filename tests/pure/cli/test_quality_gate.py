@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from halfline.cli.main import app
 from halfline.cli.quality_arms import Side, version
-from halfline.cli.quality_comparing import Comparison
+from halfline.cli.quality_comparing import Comparison, show
 from halfline.cli.quality_gate import keep_proof
 from halfline.cli.quality_suites import Suites
 from halfline.quality.comparison.case import Answer, Case
@@ -93,6 +93,12 @@ def test_what_proves_nothing_is_said(
     keep_proof(GATES.arm("kv-int8"), both, verdict(task()))
     assert sentence in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_title_is_shown_as_it_was_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    title = "x[/a].toml beside [b]"
+    show(title, comparison(side(tmp_path, ""), side(tmp_path, ""), task()), verdict(task()))
+    assert title in capsys.readouterr().out
 
 
 def test_a_handful_of_tasks_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
