@@ -78,8 +78,11 @@ def test_files_are_written_in_its_own_folder_only_and_not_large_ones(tmp_path: P
         f"import os; os.truncate({str(victim)!r}, 0)",
         f"import shutil; shutil.rmtree({str(tmp_path)!r})",
         f"import pathlib; pathlib.Path({str(victim)!r}).chmod(0)",
+        f"import os; os.open('victim', os.O_WRONLY, dir_fd=os.open({str(tmp_path)!r}, os.O_RDONLY))",
+        f"import os; os.mkfifo({str(tmp_path / 'pipe')!r})",
+        f"import posix; posix.mknod({str(tmp_path / 'node')!r})",
     ):
         assert run_program(reach, _QUICK) == "failed", reach
-    assert victim.read_text() == "mine"
+    assert victim.read_text() == "mine" and os.listdir(tmp_path) == ["victim"]
     assert run_program("open('own', 'w').write('x'); assert open('own').read() == 'x'", _QUICK) == "passed"
     assert run_program("open('own', 'w').write('x' * (1 << 20))", _QUICK) == "failed"

@@ -13,6 +13,7 @@ import heapq  # noqa: F401
 import itertools  # noqa: F401
 import math  # noqa: F401
 import os
+import posix
 import random  # noqa: F401
 import re  # noqa: F401
 import resource
@@ -37,7 +38,11 @@ def limit(folder: str, cpu_s: int, memory_bytes: int, file_bytes: int) -> None:
     # By default the first process of a namespace ignores it.
     signal.signal(signal.SIGXCPU, lambda number, frame: os._exit(124))
     home = os.path.realpath(folder) + os.sep
-    realpath, fspath = os.path.realpath, os.fspath
+    realpath, fspath, isdir = os.path.realpath, os.fspath, os.path.isdir
+    # No hook hears of these.
+    for unheard in ("mkfifo", "mknod"):
+        for module in (os, posix):
+            delattr(module, unheard)
     writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
     refused = (
@@ -58,10 +63,13 @@ def limit(folder: str, cpu_s: int, memory_bytes: int, file_bytes: int) -> None:
             raise PermissionError(f"{arguments[0]} is not for this program")
         if event == "open":
             path, _, flags = arguments
-            if isinstance(flags, int) and flags & writes and not isinstance(path, int):
-                target = realpath(fspath(path))  # type: ignore[call-overload]
-                if not str(target).startswith(home):
-                    raise PermissionError(f"{target!r} is not this program's to write")
+            if isinstance(path, int) or path is None:
+                return
+            target = realpath(fspath(path))  # type: ignore[call-overload]
+            if isdir(target):  # beneath an open folder files are opened by names that say nothing
+                raise PermissionError(f"{target!r} is a folder")
+            if isinstance(flags, int) and flags & writes and not str(target).startswith(home):
+                raise PermissionError(f"{target!r} is not this program's to write")
 
     sys.addaudithook(hook)
 
