@@ -88,3 +88,24 @@ def test_a_document_behind_other_files_begins_with_no_space_of_its_own() -> None
     echoed = built("def f", other, echo=True)
     within = echoed.token_ids[echoed.places.start : echoed.places.stop]
     assert SPACED.decode(within, continues=echoed.continues) == echoed.text == "def f"
+
+
+def test_what_is_read_ahead_for_a_document_begins_with_its_other_files_too() -> None:
+    options = PipelineOptions(fresh_prefix_tokens=64, grown_prefix_tokens=256)
+    builder = PromptBuilder(TOKENIZER, options, TOKENIZER.vocab_size, 4096, "prefix_only")
+    lines = "".join(f"line {number}\n" for number in range(200))
+
+    async def typed() -> Prompt:
+        for number in range(20):
+            document = Document(lines + "x" * number, "", "main.py", (Part("y = 1\n", "other.py"),))
+            request = CompletionRequest(id="r", prompt=document, params=SamplingParams(), max_tokens=8)
+            prompt = await builder.build(request)
+            if prompt.planned_ids:
+                return prompt
+        raise AssertionError("nothing was planned")
+
+    prompt = asyncio.run(typed())
+    num_front = prompt.ledger["part_tokens"]
+    assert isinstance(num_front, int) and num_front > 0
+    assert prompt.planned_ids[:num_front] == prompt.token_ids[:num_front]
+    assert len(prompt.planned_ids) > num_front
