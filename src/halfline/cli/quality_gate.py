@@ -86,7 +86,7 @@ def gate(
                 show_worst(cases)
             if out is not None:
                 write_page(out / f"{name}.html", name, comparison, cases, verdict)
-            if plant is None and n == each.n:
+            if n == each.n:
                 keep_proof(each, comparison, verdict)
             print(line(comparison, verdict, {"arm": name}))
             passed = passed and verdict.passed
@@ -103,7 +103,7 @@ def keep_proof(arm: "GateArm", comparison: "Comparison", verdict: "Verdict") -> 
 
     baseline, candidate = comparison.baseline, comparison.candidate
     lost = lossy(candidate.settings.model_dump(mode="json"))
-    if not lost:
+    if not lost or comparison.plant is not None:
         return
     if also := lossy(baseline.settings.model_dump(mode="json")):
         typer.echo(f"no proof: the baseline loses something too, by {', '.join(also)}", err=True)

@@ -1,5 +1,6 @@
 """A gate leaves a proof only of what lost something, had occasion to, and was held to the same model without it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,12 @@ def test_what_proves_nothing_is_said(
     both = comparison(side(tmp_path, baseline), side(tmp_path, candidate, model), task())
     keep_proof(GATES.arm("kv-int8"), both, verdict(task()))
     assert sentence in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_candidate_that_was_spoilt_on_purpose_leaves_no_proof(tmp_path: Path) -> None:
+    both = comparison(side(tmp_path, ""), side(tmp_path, "kv_format=int8"), task())
+    keep_proof(GATES.arm("kv-int8"), replace(both, plant="sign"), verdict(task()))
     assert list(tmp_path.iterdir()) == []
 
 
