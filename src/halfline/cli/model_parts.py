@@ -8,7 +8,7 @@ from pathlib import Path
 
 from halfline.cli.kv_size import blocks_in, default_kv_bytes, kv_block_bytes
 from halfline.cli.start_up import settle
-from halfline.model.content_digest import content_digest
+from halfline.model.content_digest import MEMORY, content_digest
 from halfline.model.kv_format import kv_format_named
 from halfline.model.load import open_checkpoint
 from halfline.model.pull import EMBEDDED, pull_embedded
@@ -79,4 +79,4 @@ def load_parts(settings: Settings, path: Path) -> ModelParts:
 def _digest(settings: Settings, path: Path) -> str | None:
     cache = settings.cache
     outlives = settings.kv_disk_bytes or cache.disk_bytes or cache.redis_url is not None
-    return content_digest(path, settings.cache_dir / "digests") if outlives else None
+    return content_digest(path, settings.cache_dir / MEMORY) if outlives else None

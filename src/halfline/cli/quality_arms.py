@@ -11,12 +11,12 @@ from halfline.cli.model_parts import ModelParts, find_model, load_parts
 from halfline.cli.surroundings import surroundings_of
 from halfline.context.order_trial import try_orders
 from halfline.errors import BadSettings
+from halfline.model.content_digest import MEMORY, content_digest
 from halfline.model.executor import Executor
 from halfline.model.load import open_checkpoint
 from halfline.quality.comparison.arm import Arm, Way
 from halfline.quality.configuration import read_configuration
 from halfline.quality.damage import PLANTS, BlanksApart
-from halfline.quality.proofs import model_digest
 from halfline.settings import Settings, load_settings
 from halfline.text.infill import InfillOrder, find_infill_format
 from halfline.text.tokenizer import Tokenizer
@@ -66,7 +66,7 @@ def sides(baseline: str, candidate: str, flags: Mapping[str, object], file: Path
                 raise BadSettings(f"{name} makes no difference to what is compared; leave it out")
         path = find_model(settings)
         if path not in digests:
-            digests[path] = model_digest(path)
+            digests[path] = content_digest(path, settings.cache_dir / MEMORY)
         return Side(settings, path, digests[path])
 
     return side(baseline), side(candidate)

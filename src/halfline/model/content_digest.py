@@ -19,6 +19,9 @@ from halfline.errors import BadModel
 from halfline.model.store import MANIFEST, sha256_of
 from halfline.telemetry.log import fields
 
+MEMORY = Path("digests")
+"""Within the cache directory."""
+
 _MAX_REMEMBERED = 256
 _MAX_BYTES = 1 << 16
 _LINE = re.compile(rb"^([\d:]+) ([0-9a-f]{64})$", re.MULTILINE)

@@ -6,7 +6,6 @@ A proof is about one model's bytes, exactly the settings that lose something, be
 may fail together, and one version of halfline, because the next may lose by the same settings in another way.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from halfline.errors import BadSettings
-from halfline.model.store import sha256_of
 
 FILE_NAME = Path("quality") / "proofs.jsonl"
 
@@ -62,16 +60,6 @@ def _value(settings: Mapping[str, Any], key: str) -> object:
     for name in key.split("."):
         value = value[name]
     return value
-
-
-def model_digest(path: Path) -> str:
-    """sha256 of a model's file, or over those of its folder. Reads them whole: 0.1 to 0.5 s for the embedded model."""
-    if path.is_file():
-        return sha256_of(path)
-    digest = hashlib.sha256()
-    for file in sorted(each for each in path.rglob("*") if each.is_file()):
-        digest.update(f"{file.relative_to(path)} {sha256_of(file)}\n".encode())
-    return digest.hexdigest()
 
 
 def keep(data_dir: Path, proof: Proof) -> None:

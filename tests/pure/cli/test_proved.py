@@ -7,7 +7,8 @@ import pytest
 
 from halfline.cli.proved import check_proved
 from halfline.errors import Unproved
-from halfline.quality.proofs import Proof, keep, model_digest
+from halfline.model.content_digest import MEMORY, content_digest
+from halfline.quality.proofs import Proof, keep
 from halfline.settings import Settings, load_settings
 
 
@@ -26,7 +27,7 @@ def prove(tmp_path: Path, model: Path, *, passed: bool, by: str = version("halfl
     keep(
         tmp_path,
         Proof(
-            model_sha256=model_digest(model),
+            model_sha256=content_digest(model, tmp_path / MEMORY),
             settings={"kv_format": "int8"},
             arm="kv-int8",
             passed=passed,

@@ -142,3 +142,16 @@ def test_what_is_remembered_stays_small_and_keeps_what_was_used_last(tmp_path: P
 def test_a_model_that_is_gone_is_no_model(tmp_path: Path, memory: Path) -> None:
     with pytest.raises(BadModel, match="gone"):
         content_digest(tmp_path / "gone", memory)
+
+
+def test_a_models_digest_is_that_of_its_bytes_wherever_they_lie(tmp_path: Path, memory: Path) -> None:
+    file = tmp_path / "a.gguf"
+    file.write_bytes(b"weights")
+    assert content_digest(file, memory) == hashlib.sha256(b"weights").hexdigest()
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+    assert content_digest(folders[0], memory) == content_digest(folders[1], memory)
+    (folders[1] / "config.json").write_text("{ }")
+    assert content_digest(folders[0], memory) != content_digest(folders[1], memory)

@@ -1,13 +1,12 @@
 """A proof holds for one model and exactly the settings that lose something, and the latest counts."""
 
-import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from halfline.quality.proofs import FILE_NAME, Proof, find, keep, lossy, model_digest
+from halfline.quality.proofs import FILE_NAME, Proof, find, keep, lossy
 from halfline.settings import load_settings
 
 PROOF = Proof(
@@ -75,16 +74,3 @@ def test_a_proof_behind_a_torn_line_counts(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text('{"model_sha2')
     keep(tmp_path, PROOF)
     assert find(tmp_path, "m", PROOF.settings, "1") == PROOF
-
-
-def test_a_models_digest_is_that_of_its_bytes_wherever_they_lie(tmp_path: Path) -> None:
-    file = tmp_path / "a.gguf"
-    file.write_bytes(b"weights")
-    assert model_digest(file) == hashlib.sha256(b"weights").hexdigest()
-    folders = [tmp_path / name for name in ("one", "two")]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "config.json").write_text("{}")
-    assert model_digest(folders[0]) == model_digest(folders[1])
-    (folders[1] / "config.json").write_text("{ }")
-    assert model_digest(folders[0]) != model_digest(folders[1])
