@@ -30,6 +30,10 @@ class ApiOptions:
     """Seconds in which a client has to read on when it has fallen behind with an answer; one that does not is
     disconnected, and what it asked for ends."""
 
+    max_connections: int = 2048
+    """Most connections at once, and no more than the system lets the process have; beyond that those that ask for
+    nothing are closed, the longest first, and where none does a new one is answered with 503."""
+
     max_choices: int = 128
     """Most choices one request may ask for: prompts times `n` (or `best_of`)."""
 
@@ -67,7 +71,7 @@ class ApiOptions:
     """Seconds that running requests may still take when the server is told to stop, at most a day."""
 
     def __post_init__(self) -> None:
-        for name in ("max_body_bytes", "max_choices"):
+        for name in ("max_body_bytes", "max_connections", "max_choices"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
         for name in ("chat_max_tokens", "grace_s"):

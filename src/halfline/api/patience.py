@@ -13,6 +13,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from halfline.api.open_connections import OpenConnections
+
 MAX_UNREAD_BYTES = 16 * 1024
 """What the system may keep of an answer beyond what is on its way: it would take megabytes from us before a reader that
 has stopped is noticed. What is on its way is bounded by the reader's own system."""
@@ -29,16 +31,23 @@ _LOOK_AGAIN_S = 0.25
 _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_MANY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[HttpToolsProtocol]:
+def patient_protocol(
+    header_timeout_s: float, send_timeout_s: float, max_connections: int
+) -> type[HttpToolsProtocol]:
     """Uvicorn's protocol, closing a connection `header_timeout_s` after it was made, or after the first byte of a later
     request, if the request's head is not whole by then, and at once where that grows beyond MAX_HEAD_BYTES; and
     `send_timeout_s` after its reader fell behind, which is by MAX_UNREAD_BYTES and as much in our own buffer, if it has
     read neither most of that by then nor another 64 KiB. What was asked for there ends like that of any client that
     leaves, which is noticed at once, or a quarter of a second later where more requests wait behind the one that runs.
+    Of more than `max_connections` one that asks for nothing is closed; where there is none the new one hears 503.
     """
+    connections = OpenConnections(max_connections)
 
     class Protocol(HttpToolsProtocol):
         _head_timer: asyncio.TimerHandle | None = None
@@ -48,13 +57,28 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
         _reading_body = False
         _running: RequestResponseCycle | None = None
 
+        @property
+        def answering(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        @property
+        def begins_a_request(self) -> bool:
+            return self._head_timer is not None
+
+        def drop(self) -> None:
+            self.transport.abort()
+
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            if not connections.enter(self):
+                self._refuse(_TOO_MANY)
+                return
             _keep_little(transport)
             self._expect_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
+            connections.leave(self)
             self._head_is_whole()
             self._reader_goes_on()
             self.pipeline.clear()
@@ -80,6 +104,7 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
 
         def on_headers_complete(self) -> None:
             self._head_is_whole()
+            connections.asked(self)
             self._reading_body = True
             super().on_headers_complete()
             if self.pipeline and self._leaving_timer is None:
@@ -134,14 +159,14 @@ def patient_protocol(header_timeout_s: float, send_timeout_s: float) -> type[Htt
 
         def _too_slow(self) -> None:
             self._head_timer = None
-            if self.cycle is not None and not self.cycle.response_complete:
+            if self.answering:
                 self._expect_head()  # the answer to the request before is still being sent
             else:
                 self._refuse(_TOO_SLOW)
 
         def _refuse(self, reply: bytes) -> None:
             """Where the answer to the request before is still being sent, it ends here: nobody waits for it."""
-            if self.cycle is not None and not self.cycle.response_complete:
+            if self.answering:
                 self.transport.abort()
             elif not self.transport.is_closing():
                 self.transport.write(reply)

@@ -39,7 +39,7 @@ class Wire:
 
     def __init__(self, app: FastAPI) -> None:
         options = ApiOptions()
-        kind = patient_protocol(options.header_timeout_s, options.send_timeout_s)
+        kind = patient_protocol(options.header_timeout_s, options.send_timeout_s, options.max_connections)
         config = uvicorn.Config(app, http=kind, log_config=None, access_log=False, lifespan="off", ws="none")
         config.load()
         self._protocol: HttpToolsProtocol = kind(

@@ -1,8 +1,10 @@
 """The HTTP server around a listening socket: how it ends without cutting anyone off."""
 
 import asyncio
+import resource
 import signal
 import socket
+import sys
 from types import FrameType
 
 import uvicorn
@@ -20,6 +22,9 @@ _KEEP_ALIVE_S = 120
 # What is left for sending last events and freeing the model after running requests were ended.
 _LAST_WORDS_S = 5
 
+# For models, databases, logs and the listeners.
+_FILES_OF_OUR_OWN = 128
+
 
 class Server(uvicorn.Server):
     """Ends at SIGINT or SIGTERM: no new connections, running requests get `options.grace_s`, then their last event.
@@ -31,7 +36,11 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=patient_protocol(options.header_timeout_s, options.send_timeout_s),
+                http=patient_protocol(
+                    options.header_timeout_s,
+                    options.send_timeout_s,
+                    min(options.max_connections, _files_for_connections()),
+                ),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -53,3 +62,9 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().call_later(self._grace_s, self._live.end_all)
         await super().shutdown(sockets)
+
+
+def _files_for_connections() -> int:
+    """As many as this process may still open, roughly; a listener that may open none spins and serves nobody."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if allowed == resource.RLIM_INFINITY else max(1, allowed - _FILES_OF_OUR_OWN)

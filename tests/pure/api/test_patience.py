@@ -33,13 +33,17 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def serving(
-    timeout_s: float = PATIENCE_S, *, send_timeout_s: float = PATIENCE_S, app: ASGIApp = answer
+    timeout_s: float = PATIENCE_S,
+    *,
+    send_timeout_s: float = PATIENCE_S,
+    max_connections: int = 1000,
+    app: ASGIApp = answer,
 ) -> AsyncIterator[int]:
     """The port of a server of this event loop."""
     config = uvicorn.Config(
         app,
         port=0,
-        http=patient_protocol(timeout_s, send_timeout_s),
+        http=patient_protocol(timeout_s, send_timeout_s, max_connections),
         lifespan="off",
         log_config=None,
         timeout_keep_alive=60,
@@ -87,6 +91,47 @@ async def test_two_hundred_heads_that_trickle_are_given_up_and_disturb_nobody(on
         heard = await asyncio.gather(*slow)
         assert {said.split(b"\r\n")[0] for said in heard} <= {b"HTTP/1.1 408 Request Timeout", b""}
         assert len(stage.pipeline.requests) == 5
+
+
+async def test_of_more_connections_than_there_may_be_those_that_ask_for_nothing_go(on_stage) -> None:
+    """First who has not said what it wants, then who pauses; who is being answered stays, and then the new one goes."""
+    async with on_stage() as stage, serving(app=stage.app, max_connections=3) as port:
+
+        async def connected(said: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
+            return reader, writer
+
+        async def heard(reader: asyncio.StreamReader) -> bytes:
+            async with asyncio.timeout(PATIENCE_S):
+                return await reader.readuntil(b"\r\n\r\n")
+
+        async def dropped(reader: asyncio.StreamReader) -> bool:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    return b"HTTP/1.1" not in await reader.read()
+            except ConnectionResetError:
+                return True
+
+        pausing = await connected(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await heard(pausing[0])).startswith(b"HTTP/1.1 200 ")
+        trickling = [await connected(b"GET /he") for _ in range(2)]
+        await asyncio.sleep(0.05)
+        stage.pipeline.gate = asyncio.Event()
+        running = []
+        for loser in (*trickling, pausing):
+            running.append(await connected(completion(2, stream=False)))
+            assert await dropped(loser[0])
+            while len(stage.pipeline.requests) < len(running):
+                await asyncio.sleep(0.01)
+        late = await connected(b"")
+        refusal = await heard(late[0])
+        assert refusal.startswith(b"HTTP/1.1 503 ") and b"retry-after: 1" in refusal
+        stage.pipeline.gate.set()
+        for reader, _ in running:
+            assert (await heard(reader)).startswith(b"HTTP/1.1 200 ")
+        for _, writer in (*trickling, pausing, *running, late):
+            writer.close()
 
 
 @pytest.mark.parametrize("said", [b"", b"\r\n", b"POST"])

@@ -49,7 +49,7 @@ def raw(on_stage: Callable[..., Any]) -> Callable[..., Any]:
             config = uvicorn.Config(
                 stage.app,
                 port=0,
-                http=patient_protocol(0.5, 30.0),
+                http=patient_protocol(0.5, 30.0, 100),
                 lifespan="off",
                 log_config=None,
                 timeout_keep_alive=1,
