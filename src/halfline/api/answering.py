@@ -17,6 +17,7 @@ from starlette.types import Receive
 
 from halfline.api.accounts import Accounts
 from halfline.api.call import Arrival, Call, Read
+from halfline.api.cost_headers import cost_headers
 from halfline.api.live import LiveRequests
 from halfline.api.observed import REQUEST_ID
 from halfline.api.options import ApiOptions
@@ -93,7 +94,7 @@ class Answering:
             return stream
         completions = await self.whole(begun, request.receive)
         receipts = [completion.receipt for completion in completions]
-        headers = {"X-Cache": _tier(receipts), **_costs(receipts)}
+        headers = {"X-Cache": _tier(receipts), **cost_headers(receipts)}
         # What is kept are all choices that were generated, of one request.
         if len(receipts) == 1 and receipts[0].address is not None and not begun.call.selects:
             headers["Content-Location"] = f"{FRAGMENTS_PATH}/{receipts[0].address}"
@@ -224,17 +225,3 @@ def _tier(receipts: Sequence[Receipt]) -> Tier:
     """Of the whole reply: `miss` as soon as anything was computed."""
     tiers = {receipt.tier for receipt in receipts}
     return tiers.pop() if len(tiers) == 1 and "continued" not in tiers else "miss"
-
-
-def _costs(receipts: Sequence[Receipt]) -> dict[str, str]:
-    """The slowest request of each phase, in milliseconds; shown by browsers' and editors' network views."""
-    if not receipts:
-        return {}
-    phases = {
-        "queue": max(receipt.queue_ms for receipt in receipts),
-        "prefill": max(receipt.prefill_ms for receipt in receipts),
-        "decode": max(receipt.decode_ms for receipt in receipts),
-        "total": max(receipt.total_ms for receipt in receipts),
-    }
-    timing = ", ".join(f"{name};dur={duration:.2f}" for name, duration in phases.items())
-    return {"Server-Timing": timing, "OpenAI-Processing-Ms": str(round(phases["total"]))}

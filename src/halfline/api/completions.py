@@ -3,6 +3,7 @@ asked of a completion by its id.
 """
 
 import dataclasses
+import time
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
@@ -11,7 +12,7 @@ from halfline.api.answering import Answering
 from halfline.api.call import Arrival, Call
 from halfline.api.dialects.chat_body import ChatBody, read_chat
 from halfline.api.dialects.chat_reply import ChatReply
-from halfline.api.dialects.copilot import CopilotBody, read_copilot
+from halfline.api.dialects.copilot import CopilotBody, read_copilot, token
 from halfline.api.dialects.mistral import FimBody, read_fim
 from halfline.api.dialects.openai_body import CompletionBody, CompletionCall, read_completion_call
 from halfline.api.dialects.openai_reply import CompletionReply
@@ -49,6 +50,11 @@ def completions_router(answering: Answering) -> APIRouter:
     async def create_engine_completion(request: Request, engine: str) -> Response:
         """Copilot's completions; any engine's name will do."""
         return await answering.answer(request, _read_copilot)
+
+    @router.get("/copilot_internal/v2/token")
+    async def copilot_token() -> Response:
+        """What Copilot's client wants before its first completion, where it is sent here for that too."""
+        return JSONResponse(token(int(time.time())))
 
     @router.post("/v1/completions/{completion_id}/cancel")
     async def cancel(request: Request, completion_id: str) -> Response:

@@ -28,7 +28,7 @@ from halfline.api.dialects.llama_tools import (
 from halfline.api.failing import failing_with
 from halfline.api.reading_lane import ReadingLane
 from halfline.api.schema import BodySchema
-from halfline.errors import BadRequest, Overloaded
+from halfline.errors import BadRequest, NotNow
 
 # Sequences are not bound to places here; this many are shown to clients that count them.
 _NUM_SLOTS = 4
@@ -76,7 +76,7 @@ def llama_router(answering: Answering) -> APIRouter:
         loaded = serving.loaded
         state = loaded.engine_state()
         if fail_on_no_slot not in ("", "0", "false") and state.num_running >= _NUM_SLOTS:
-            raise Overloaded(state.num_waiting, _NUM_SLOTS, 1.0)
+            raise NotNow(f"all {_NUM_SLOTS} slots are busy; try again in a second", 1.0)
         return JSONResponse(slots(state, loaded, _NUM_SLOTS))
 
     @router.post("/slots/{slot_id}")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from halfline.api.call import Call, StreamedReply
+from halfline.api.cost_headers import first_text_headers
 from halfline.api.live import ClientGone, LiveRequests
 from halfline.api.merge import merged
 from halfline.api.serving import Loaded
@@ -53,8 +54,7 @@ class ReplyStream(Response):
         except BaseException:
             await self._close()
             raise
-        # What clients of streams are told here is the time to the first text: the rest is not known yet.
-        self.headers["OpenAI-Processing-Ms"] = str(round((time.perf_counter() - asked_at) * 1e3))
+        self.headers.update(first_text_headers((time.perf_counter() - asked_at) * 1e3))
         if len(self._call.requests) == 1 and self._first[1].tier != "continued":
             self.headers["X-Cache"] = self._first[1].tier
         if self._first[1].finish_reason == "superseded":

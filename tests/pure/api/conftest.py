@@ -190,6 +190,7 @@ class Stage:
     client: httpx.AsyncClient
     live: LiveRequests
     failure: BaseException | None = None
+    num_running: int = 1
     num_closed: int = 0
 
     async def complete(self, **body: object) -> httpx.Response:
@@ -223,7 +224,7 @@ def on_stage() -> Callable[..., object]:
                 tokenizer=LETTERS,
                 chat=ChatTemplate(LETTERS),
                 engine_state=lambda: EngineStats(
-                    num_running=1,
+                    num_running=scene.num_running,
                     num_held_blocks=2,
                     num_cached_blocks=3,
                     total_evicted_tails=5,

@@ -206,6 +206,14 @@ async def test_a_reply_says_what_it_cost(on_stage) -> None:
     assert (
         reply.headers["server-timing"] == "queue;dur=1.00, prefill;dur=2.00, decode;dur=3.00, total;dur=6.00"
     )
+    assert reply.headers["openai-processing-ms"] == "6"
+    found = {name: value for name, value in reply.headers.items() if name.startswith("fireworks-")}
+    assert found == {
+        "fireworks-prefill-queue-duration": "0.00100",
+        "fireworks-cached-prompt-tokens": "2",
+        "fireworks-speculation-matched-tokens": "0",
+        "fireworks-server-time-to-first-token": "0.00300",
+    }
     assert why.json()["num_prompt_tokens"] == 4
     assert why.json()["num_reused_tokens"] == 2
     assert why.json()["finish_reasons"] == ["length"]

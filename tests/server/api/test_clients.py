@@ -10,7 +10,7 @@ import pytest
 
 
 def test_every_golden_request_is_accepted(ask, golden_names) -> None:
-    assert len(golden_names) >= 28
+    assert len(golden_names) >= 32
     for name in golden_names:
         assert ask(name).status == (400 if name == "llama_vscode_fim_too_many" else 200), name
 
@@ -47,8 +47,19 @@ def test_llama_vim_with_n_cmpl_reads_a_list(ask, golden) -> None:
     ] * 3
 
 
-def test_a_warm_up_is_an_empty_object(ask) -> None:
-    assert ask("llama_vim_warm").json == {}
+def test_a_warm_up_is_an_empty_object_and_what_it_sent_is_read_ahead_of_the_next_keystroke(ask) -> None:
+    """And the document that was asked for before stays known."""
+    extra = [
+        {"text": "".join(f"total_{n} = {n} * 7\n" for n in range(20)), "time": [1], "filename": "sums.py"}
+    ]
+    whole = {"response_fields": None, "n_predict": 1, "samplers": ["top_k"]}
+    before = ask("llama_vim_fim", **whole).json["timings"]
+    assert ask("llama_vim_warm", input_extra=extra).json == {}
+    warm = ask("llama_vim_fim", input_extra=extra, **whole).json["timings"]
+    assert warm["cache_n"] > 100 > warm["prompt_n"]
+    again = ask("llama_vim_fim", **whole, n_indent=0).json["timings"]
+    assert again["cache_n"] + again["prompt_n"] == before["cache_n"] + before["prompt_n"]
+    assert again["prompt_n"] <= 1
 
 
 # llama.vscode
@@ -80,20 +91,23 @@ def test_llama_vscode_reads_openai_s_completion(ask) -> None:
     assert read["choices"][0]["text"].strip()
     assert "<|fim" not in read["choices"][0]["text"]
     assert read["choices"][0]["finish_reason"] in ("stop", "length")
-    assert read["usage"]["total_tokens"] > 16
+    assert isinstance(read["model"], str) and type(read["created"]) is int
+    usage = read["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 16
 
 
-def test_llama_vscode_s_other_questions(server, ask) -> None:
+def test_llama_vscode_s_other_questions(server, ask, golden) -> None:
     assert ask("llama_vscode_chat").json["choices"][0]["message"]["content"]
     with httpx.Client(base_url=server.url, timeout=60) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/v1/models").json()["data"][0]["id"]
         assert client.get("/props").json()["default_generation_settings"]["n_ctx"] > 1000
-        messages = [{"role": "user", "content": "hi <|im_end|>"}]
-        prompt = client.post("/apply-template", json={"messages": messages}).json()["prompt"]
-        assert "<|im_start|>user\nhi <|im_end|>" in prompt
-        tokens = client.post("/tokenize", json={"content": "def f():\n"}).json()["tokens"]
-        assert client.post("/detokenize", json={"tokens": tokens}).json() == {"content": "def f():\n"}
+        tokens = ask("llama_vscode_tokenize").json["tokens"]
+        content = golden("llama_vscode_tokenize")["body"]["content"]
+        assert client.post("/detokenize", json={"tokens": tokens}).json() == {"content": content}
+    assert "<|im_start|>user\nhi <|im_end|>" in ask("llama_vscode_template").json["prompt"]
+    vector = ask("llama_vscode_embeddings").json["data"][0]["embedding"]
+    assert len(vector) > 100 and all(isinstance(each, float) for each in vector)
 
 
 # Continue
@@ -154,10 +168,13 @@ def test_tabby_s_agent_connects_completes_and_tells_what_became_of_it(server, as
         assert ask(f"tabby_event_{event}", completion_id=read["id"]).status == 200
 
 
-def test_tabby_s_manual_trigger_varies_with_its_seed(ask) -> None:
+def test_tabby_s_manual_trigger_varies_and_does_not_where_the_seed_is_the_same(ask) -> None:
+    """The agent asks up to six times for three items, all with the same body."""
     texts = [ask("tabby_manual", seed=seed).json["choices"][0]["text"] for seed in (1, 2, 3, 1)]
     assert texts[0] == texts[3]
     assert len(set(texts)) > 1
+    unseeded = [ask("tabby_manual", seed=None).json["choices"][0]["text"] for _ in range(6)]
+    assert len(set(unseeded)) > 1
 
 
 def test_tabby_s_server_reads_nothing_but_json(ask) -> None:
@@ -181,7 +198,7 @@ def test_zed_finds_every_field_it_cannot_do_without(ask) -> None:
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", read["created_at"])
 
 
-def test_copilot_reads_choices_with_logprobs_and_its_own_request_id(ask, golden) -> None:
+def test_copilot_reads_choices_with_logprobs_and_its_own_request_id(server, ask, golden) -> None:
     reply = ask("copilot")
     assert reply.headers["x-request-id"] == golden("copilot")["headers"]["X-Request-Id"]
     assert reply.headers["openai-processing-ms"].isdigit()
@@ -190,8 +207,22 @@ def test_copilot_reads_choices_with_logprobs_and_its_own_request_id(ask, golden)
     for event in events:
         (choice,) = event["choices"]
         assert choice["index"] == 0
+        assert set(choice["logprobs"]) == {"tokens", "token_logprobs", "top_logprobs", "text_offset"}
         lengths = {len(choice["logprobs"][name]) for name in choice["logprobs"]}
         assert len(lengths) == 1, "four parallel lists"
+    ends = [event["choices"][0]["finish_reason"] for event in events]
+    assert ends == [None] * (len(events) - 1) + ends[-1:] and ends[-1] in ("stop", "length")
+    token = httpx.get(f"{server.url}/copilot_internal/v2/token", headers={"Authorization": "token gho_1"})
+    assert isinstance(token.json()["token"], str) and token.json()["expires_at"] > 0
+
+
+def test_cody_stores_what_headers_say_of_the_cost(ask) -> None:
+    """Of a stream the time to its first text; of a whole answer everything."""
+    assert float(ask("cody").headers["fireworks-server-time-to-first-token"]) >= 0.0
+    told = ask("cody", stream=False).headers
+    assert int(told["fireworks-cached-prompt-tokens"]) > 0, "the stream had the same prompt"
+    assert int(told["fireworks-speculation-matched-tokens"]) >= 0
+    assert float(told["fireworks-prefill-queue-duration"]) >= 0.0
 
 
 @pytest.mark.parametrize("name", ["cody", "minuet", "twinny_openai"])

@@ -3,6 +3,7 @@
 Always editor mode. What its client asks before anybody has typed (`X-Copilot-Speculative`) gives way to what is typed.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,6 +18,8 @@ from halfline.api.dialects.openai_body import (
 )
 from halfline.errors import BadRequest
 from halfline.request import CompletionRequest, Document, Part
+
+_TOKEN_LASTS_S = 30 * 60
 
 
 class _Extra(BaseModel):
@@ -46,6 +49,13 @@ def read_copilot(body: bytes, arrival: Arrival) -> CompletionCall:
     return replace(
         call, requests=tuple(_with_context(request, parts, speculative) for request in call.requests)
     )
+
+
+def token(now: int) -> Mapping[str, object]:
+    """What its client asks for before its first completion, at `now` in seconds since 1970. The token stands for
+    nothing: where keys are wanted, it is none.
+    """
+    return {"token": "none", "expires_at": now + _TOKEN_LASTS_S, "refresh_in": _TOKEN_LASTS_S - 5 * 60}
 
 
 def _with_context(

@@ -41,11 +41,13 @@ _NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = {
     "dry_multiplier": (0.0,),
     "xtc_probability": (0.0,),
     "samplers": (None,),
+    "min_keep": (0, 1),
     "logits_processors": (None, []),
     "lora": ([],),
     # What comes back.
     "prompt_logprobs": (None,),
     "n_probs": (0,),
+    "post_sampling_probs": (False,),
     "return_token_ids": (False,),
     "return_tokens_as_token_ids": (False,),
     "include_stop_str_in_output": (False,),

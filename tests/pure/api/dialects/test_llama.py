@@ -138,12 +138,19 @@ async def test_the_stop_type_is_by_what_ended_the_answer(on_stage, stream, ended
 
 
 async def test_what_changes_the_answer_and_is_not_served_is_refused(on_stage) -> None:
-    for field, value in (("grammar", 'root ::= "a"'), ("mirostat", 2), ("lora", [{"id": 0, "scale": 1.0}])):
+    for field, value in (
+        ("grammar", 'root ::= "a"'),
+        ("mirostat", 2),
+        ("lora", [{"id": 0, "scale": 1.0}]),
+        ("min_keep", 4),
+        ("post_sampling_probs", True),
+    ):
         reply, requests = await asked(on_stage, "/completion", prompt="x", **{field: value})
         assert reply.status_code == 400 and not requests
         assert field in reply.json()["error"]["message"]
     for ignored in (
         {"id_slot": 3, "cache_prompt": False, "mirostat": 0, "grammar": "", "lora": [], "n_keep": 8},
+        {"timings_per_token": True, "return_progress": True, "sse_ping_interval": 30, "min_keep": 0},
     ):
         reply, _ = await asked(on_stage, "/completion", prompt="x", n_predict=1, **ignored)
         assert reply.status_code == 200
@@ -154,8 +161,14 @@ async def test_slots_show_how_many_run_and_nothing_of_what(on_stage) -> None:
         slots = (await stage.client.get("/slots")).json()
         props = (await stage.client.get("/props")).json()
         refused = await stage.client.post("/slots/0?action=save")
+        free = await stage.client.get("/slots?fail_on_no_slot=1")
+        stage.num_running = len(slots)
+        full = await stage.client.get("/slots?fail_on_no_slot=1")
+        unasked = await stage.client.get("/slots")
     assert [slot["is_processing"] for slot in slots] == [True, False, False, False]
     assert all("prompt" not in slot for slot in slots)
     assert props["total_slots"] == len(slots)
     assert props["default_generation_settings"]["n_ctx"] == 512
     assert refused.status_code == 400
+    assert [each.status_code for each in (free, full, unasked)] == [200, 503, 200]
+    assert full.json()["error"]["type"] == "unavailable_error"

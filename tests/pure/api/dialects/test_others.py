@@ -1,5 +1,7 @@
 """Tabby, Ollama, Mistral, Copilot and OpenAI's chats: what their fields ask of the pipeline."""
 
+import time
+
 import pytest
 
 from halfline.request import Document, Identity, Part
@@ -103,6 +105,14 @@ async def test_copilot_s_speculation_gives_way_to_typing(on_stage) -> None:
     _, (ahead,) = await asked(on_stage, path, {"X-Copilot-Speculative": "true"}, **body)
     assert typed.prompt == Document("a", "z", None, (Part("c"),), source="127.0.0.1")
     assert (typed.priority, ahead.priority) == ("interactive", "batch")
+
+
+async def test_copilot_is_given_a_token_that_opens_nothing(on_stage) -> None:
+    async with on_stage() as stage:
+        reply = await stage.client.get("/copilot_internal/v2/token", headers={"Authorization": "token gho_x"})
+    told = reply.json()
+    assert (reply.status_code, told["token"]) == (200, "none")
+    assert 0 < told["refresh_in"] < told["expires_at"] - time.time() + 1
 
 
 async def test_a_chat_s_answer_has_its_role_first_in_a_stream_and_logprobs_where_asked(on_stage) -> None:
