@@ -2,17 +2,20 @@
 soon its end is noticed.
 
 Uvicorn waits for the first head, and for the rest of any, for ever, and so for a reader that has stopped reading;
-between two requests its keep-alive timeout holds. While a request waits behind another it does not read, and so does
-not see that the client has left; and when it sees it, it tells the last request of the connection, not the running one.
+between two requests its keep-alive timeout holds, unless the first was answered before it was whole. While a request
+waits behind another it does not read, and so does not see that the client has left; and when it sees it, it tells the
+last request of the connection, not the running one.
 """
 
 import asyncio
 import select
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from halfline.api.declined_upgrades import DecliningParser, head_without_offer
 from halfline.api.open_connections import OpenConnections
 
 MAX_UNREAD_BYTES = 16 * 1024
@@ -45,6 +48,7 @@ def patient_protocol(
     `send_timeout_s` after its reader fell behind, which is by MAX_UNREAD_BYTES and as much in our own buffer, if it has
     read neither most of that by then nor another 64 KiB. What was asked for there ends like that of any client that
     leaves, which is noticed at once, or a quarter of a second later where more requests wait behind the one that runs.
+    What comes of a request behind its answer is heard for `header_timeout_s`, and meant for nobody.
     Of more than `max_connections` one that asks for nothing is closed; where there is none the new one hears 503.
     """
     connections = OpenConnections(max_connections)
@@ -53,9 +57,12 @@ def patient_protocol(
         _head_timer: asyncio.TimerHandle | None = None
         _reader_timer: asyncio.TimerHandle | None = None
         _leaving_timer: asyncio.TimerHandle | None = None
+        _rest_timer: asyncio.TimerHandle | None = None
+        _closes_behind_the_rest = False
         _num_head_bytes = 0
         _reading_body = False
         _running: RequestResponseCycle | None = None
+        _declining: DecliningParser
 
         @property
         def answering(self) -> bool:
@@ -74,13 +81,20 @@ def patient_protocol(
                 self._refuse(_TOO_MANY)
                 return
             _keep_little(transport)
+            self._declining = DecliningParser(self.parser, self._declined)
+            self.parser = self._declining  # type: ignore[assignment]
             self._expect_head()
+
+        def _declined(self) -> bytes:
+            version = self.parser.get_http_version()
+            return head_without_offer(self.parser.get_method(), self.url, version, self.headers)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             connections.leave(self)
             self._head_is_whole()
             self._reader_goes_on()
+            self._rest_is_here()
             self.pipeline.clear()
             if self._leaving_timer is not None:
                 self._leaving_timer.cancel()
@@ -103,6 +117,8 @@ def patient_protocol(
             super().on_message_begin()
 
         def on_headers_complete(self) -> None:
+            if self._declining.offers or self.transport.is_closing():
+                return
             self._head_is_whole()
             connections.asked(self)
             self._reading_body = True
@@ -112,11 +128,45 @@ def patient_protocol(
 
         def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
             self._running = cycle
+            cycle.transport = _Answering(self.transport, self._part)  # type: ignore[assignment]
             super()._start_asgi_task(cycle, app)
 
         def on_message_complete(self) -> None:
+            if self._declining.offers:
+                return
             self._reading_body = False
             super().on_message_complete()
+            if self._rest_is_here():
+                if self._closes_behind_the_rest:
+                    self.transport.close()
+                else:
+                    self._expect_head()
+
+        def on_response_complete(self) -> None:
+            was_early = self._answers_early
+            super().on_response_complete()
+            if was_early:
+                self._rest_timer = self.loop.call_later(header_timeout_s, self.transport.close)
+
+        def _rest_is_here(self) -> bool:
+            """Whether it was waited for."""
+            if self._rest_timer is None:
+                return False
+            self._rest_timer.cancel()
+            self._rest_timer = None
+            return True
+
+        @property
+        def _answers_early(self) -> bool:
+            """Whether the request that is being answered is not whole."""
+            return self._reading_body and self._running is self.cycle
+
+        def _part(self) -> None:
+            """To who still sends a closed connection is a reset, which takes the answer with it (RFC 9112, 9.6)."""
+            if self._answers_early:
+                self._closes_behind_the_rest = True
+            else:
+                self.transport.close()
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -173,6 +223,15 @@ def patient_protocol(
                 self.transport.close()
 
     return Protocol
+
+
+class _Answering:
+    """A connection as an answer sees it; `part` is how it ends behind that."""
+
+    def __init__(self, transport: asyncio.Transport, part: Callable[[], None]) -> None:
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+        self.close = part
 
 
 def _keep_little(transport: asyncio.Transport) -> None:

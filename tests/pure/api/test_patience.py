@@ -212,6 +212,43 @@ async def test_large_bodies_and_many_requests_of_a_connection_are_no_large_head(
         writer.close()
 
 
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Reads nothing, and to /last ends the connection."""
+    headers = [(b"connection", b"close")] if scope["path"] == "/last" else []
+    await send(
+        {"type": "http.response.start", "status": 413, "headers": [*headers, (b"content-length", b"1")]}
+    )
+    await send({"type": "http.response.body", "body": b"."})
+
+
+@pytest.mark.parametrize("path", [b"/", b"/last"])
+async def test_who_says_more_than_is_read_hears_the_answer_all_the_same(path: bytes) -> None:
+    """And is asked for something else on the same connection only where that goes on."""
+    said = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 20000000\r\n\r\n" % path
+    async with serving(app=refuse) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said + b"x" * 20_000_000 + said)
+        await writer.drain()
+        writer.write_eof()
+        heard = await reader.read()
+        assert heard.count(b"HTTP/1.1 413 ") == (1 if path == b"/last" else 2)
+        writer.close()
+
+
+@pytest.mark.parametrize("rest", [b"", b"x", b"xx"])
+async def test_behind_its_answer_a_request_that_does_not_become_whole_or_is_the_last_is_not_waited_for(
+    rest: bytes,
+) -> None:
+    async with serving(timeout_s=0.2, app=refuse) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n.")).startswith(b"HTTP/1.1 413 ")
+        writer.write(rest)
+        async with asyncio.timeout(PATIENCE_S):
+            await reader.read()
+        writer.close()
+
+
 async def test_an_answer_is_not_cut_because_half_of_the_next_request_is_there() -> None:
     async with serving(timeout_s=0.1) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

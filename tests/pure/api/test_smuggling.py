@@ -1,8 +1,10 @@
 """A request that two readers might end at different places is refused, and what hides behind it is not served."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -41,7 +43,7 @@ AMBIGUOUS = {
 
 @pytest.fixture
 def raw(on_stage: Callable[..., Any]) -> Callable[..., Any]:
-    """`async with raw() as (stage, say)`: `say(bytes)` is what a connection answers until it is closed."""
+    """`async with raw() as (stage, say)`: `say(bytes, …)` is what a connection answers until it is closed."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[Any, Callable[[bytes], Any]]]:
@@ -60,9 +62,11 @@ def raw(on_stage: Callable[..., Any]) -> Callable[..., Any]:
                 await asyncio.sleep(0.01)
             port = server.servers[0].sockets[0].getsockname()[1]
 
-            async def say(said: bytes) -> bytes:
+            async def say(*pieces: bytes) -> bytes:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(said)
+                for piece in pieces:
+                    writer.write(piece)
+                    await asyncio.sleep(0.001)
                 async with asyncio.timeout(30):
                     heard = await reader.read()
                 writer.close()
@@ -83,3 +87,28 @@ async def test_an_ambiguous_end_is_refused_and_nothing_behind_it_is_served(raw) 
             assert [request.prompt for request in stage.pipeline.requests] == [], name
         plain = head(b"content-length: %d" % len(BODY)) + BODY
         assert (await say(plain)).startswith(b"HTTP/1.1 200")
+
+
+OFFER = (b"connection: Upgrade, HTTP2-Settings", b"upgrade: h2c", b"http2-settings: AAMAAABkAAQAAP__")
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (-1,), (20, 150), tuple(range(1, 240, 7))])
+async def test_an_offer_of_another_protocol_takes_no_body_away_and_hides_no_request(raw, cuts) -> None:
+    """Java's HTTP client makes one with its first request."""
+    length = b"content-length: %d" % len(HIDDEN)
+    async with raw() as (stage, say):
+        whole = head(*OFFER, length) + HIDDEN + head(b"content-length: %d" % len(BODY)) + BODY
+        ends = [each % len(whole) for each in cuts]
+        pieces = [whole[start:stop] for start, stop in pairwise([0, *ends, len(whole)])]
+        heard = await say(*pieces)
+        # HIDDEN is no JSON, and all of it is the body.
+        assert re.findall(rb"HTTP/1.1 (\d+)", heard) == [b"400", b"200"]
+        assert [request.prompt for request in stage.pipeline.requests] == ["x"]
+
+
+async def test_an_offer_is_declined_with_an_answer_in_whatever_form_it_comes(raw) -> None:
+    chunked = head(*OFFER, b"transfer-encoding: chunked") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+    socket = head(b"connection: upgrade", b"Upgrade: websocket", b"content-length: %d" % len(BODY)) + BODY
+    async with raw() as (stage, say):
+        heard = await say(*[chunked + socket] * 40)
+        assert heard.count(b"HTTP/1.1 200 OK") == len(stage.pipeline.requests) == 80
