@@ -22,7 +22,7 @@ DIALECTS = {
     "mistral": ("/v1/fim/completions",),
     "copilot": ("/v1/engines/copilot-codex/completions",),
 }
-ROUTES = sorted({path.partition("#")[0] for paths in DIALECTS.values() for path in paths})
+ROUTES = sorted(path for paths in DIALECTS.values() for path in paths)
 
 # Bodies of routes that no client of the tables asks.
 MORE: dict[str, list[dict[str, Any]]] = {
@@ -158,7 +158,7 @@ async def test_what_is_no_proper_json_is_a_400_in_every_dialect(on_stage, path: 
             some[:-1],
             some + b"}",
         ):
-            reply = await stage.client.post(path, content=content)
+            reply = await stage.client.post(path.partition("#")[0], content=content)
             assert reply.status_code == 400, (path, content[:80], reply.text[:200])
 
 

@@ -10,9 +10,10 @@ import pytest
 
 
 def test_every_golden_request_is_accepted(ask, golden_names) -> None:
-    assert len(golden_names) >= 32
+    assert len(golden_names) >= 36
     for name in golden_names:
-        assert ask(name).status == (400 if name == "llama_vscode_fim_too_many" else 200), name
+        short = {"max_tokens": 8} if name in ("llama_vim_instruct", "llama_vscode_edit") else {}
+        assert ask(name, **short).status == (400 if name == "llama_vscode_fim_too_many" else 200), name
 
 
 # llama.vim
@@ -62,6 +63,13 @@ def test_a_warm_up_is_an_empty_object_and_what_it_sent_is_read_ahead_of_the_next
     assert again["prompt_n"] <= 1
 
 
+def test_an_instruction_of_llama_vim_is_read_while_it_is_typed_and_answered_by_deltas(ask) -> None:
+    assert ask("llama_vim_instruct_warm").json["usage"]["completion_tokens"] == 0
+    events = list(ask("llama_vim_instruct", max_tokens=8, stream_options={"include_usage": True}).sse())
+    assert "".join(event["choices"][0]["delta"].get("content", "") for event in events[:-1]).strip()
+    assert events[-1]["usage"]["prompt_tokens_details"]["cached_tokens"] > 30
+
+
 # llama.vscode
 
 
@@ -98,6 +106,8 @@ def test_llama_vscode_reads_openai_s_completion(ask) -> None:
 
 def test_llama_vscode_s_other_questions(server, ask, golden) -> None:
     assert ask("llama_vscode_chat").json["choices"][0]["message"]["content"]
+    assert ask("llama_vscode_edit", max_tokens=8).json["choices"][0]["message"]["content"]
+    assert ask("llama_vscode_warm").json["content"] == ""
     with httpx.Client(base_url=server.url, timeout=60) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/v1/models").json()["data"][0]["id"]

@@ -12,7 +12,6 @@ from halfline.api.dialects.chat_messages import MessagesField, read_messages
 from halfline.api.dialects.json_body import read_body
 from halfline.api.dialects.sampling_fields import (
     STOP_SHAPE,
-    Count,
     SamplingFields,
     either,
     sampling_params,
@@ -22,6 +21,9 @@ from halfline.errors import BadRequest, PromptTooLong, UnsupportedField
 from halfline.request import CompletionRequest, Priority, SamplingParams
 
 _SHAPES = {"stop": STOP_SHAPE, "priority": f"it must be one of {', '.join(get_args(Priority))}"}
+
+
+_Most = Annotated[int, Field(ge=-2, le=2**31 - 1)]
 
 
 class StreamOptions(BaseModel):
@@ -39,8 +41,11 @@ class ChatBody(SamplingFields):
 
     model: str | None = Field(None, description="Any name; the model served is reported in the reply.")
     messages: MessagesField = None
-    max_tokens: Count | None = None
-    max_completion_tokens: Count | None = Field(None, description="The same as `max_tokens`.")
+    max_tokens: _Most | None = Field(None, description="Below 0, as llama-server's clients say: not said.")
+    max_completion_tokens: _Most | None = Field(None, description="The same as `max_tokens`.")
+    n_predict: _Most | None = Field(
+        None, description="The same as `max_tokens`, by llama-server's name; 0 only computes the prompt."
+    )
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -53,6 +58,12 @@ class ChatBody(SamplingFields):
         Any, Field(description="None are called: only an empty list, or `tool_choice` none.")
     ] = None
     tool_choice: Any = None
+
+    @property
+    def num_wanted(self) -> int | None:
+        """New tokens at most, under any of its names; None: not said."""
+        named = (self.max_tokens, self.max_completion_tokens, self.n_predict)
+        return next((wanted for wanted in named if wanted is not None and wanted >= 0), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +85,16 @@ def read_chat(body: bytes, arrival: Arrival) -> ChatCall:
         raise UnsupportedField(
             "tools", f"a list of {len(given.tools)}" if isinstance(given.tools, list) else "…", []
         )
-    wanted = given.max_completion_tokens if given.max_tokens is None else given.max_tokens
     logprobs = (given.top_logprobs or 0) if given.logprobs else None
     request = chat_request(
         read_messages(given.messages),
         arrival,
         sampling_params(given, arrival.options, logprobs),
-        max_tokens=wanted,
+        max_tokens=given.num_wanted,
         num_choices=either(given.n, 1),
         user=given.user or "",
-        priority=given.priority or "interactive",
+        # A warm-up: welcome when nobody types.
+        priority=given.priority or ("idle" if given.num_wanted == 0 else "interactive"),
         deadline_ms=given.deadline_ms,
     )
     return ChatCall(

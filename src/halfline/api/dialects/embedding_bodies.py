@@ -1,7 +1,8 @@
 """Texts to embed, as OpenAI's and Ollama's clients send them, and the replies these read."""
 
 import base64
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -82,41 +83,45 @@ def read_ollama_embedding(body: bytes, max_context: int) -> EmbeddingCall:
     return EmbeddingCall(inputs=[read_body(OllamaEmbeddingBody, body).prompt])
 
 
-def embeddings_object(call: EmbeddingCall, found: Sequence[Embedding], model: str) -> Mapping[str, object]:
-    """OpenAI's reply; base64 is of little-endian float32."""
+def embeddings_reply(call: EmbeddingCall, found: Sequence[Embedding], model: str) -> bytes:
+    """OpenAI's, as JSON; base64 is of little-endian float32."""
     num_tokens = sum(each.num_tokens for each in found)
-    return {
-        "object": "list",
-        "data": [
-            {"object": "embedding", "index": index, "embedding": _written(each, call.as_base64)}
-            for index, each in enumerate(found)
-        ],
-        "model": model,
-        "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
-    }
+    data = (
+        f'{{"object":"embedding","index":{index},"embedding":{_written(each, call.as_base64)}}}'
+        for index, each in enumerate(found)
+    )
+    usage = {"prompt_tokens": num_tokens, "total_tokens": num_tokens}
+    return _listed("data", data, {"object": "list", "model": model, "usage": usage})
 
 
-def ollama_embed_object(found: Sequence[Embedding], model: str, total_s: float) -> Mapping[str, object]:
-    """The reply of /api/embed."""
-    return {
+def ollama_embed_reply(found: Sequence[Embedding], model: str, total_s: float) -> bytes:
+    """That of /api/embed, as JSON."""
+    rest = {
         "model": model,
-        "embeddings": [each.vector.tolist() for each in found],
         "total_duration": round(total_s * 1e9),
         "load_duration": 0,
         "prompt_eval_count": sum(each.num_tokens for each in found),
     }
+    return _listed("embeddings", (_written(each) for each in found), rest)
 
 
-def ollama_embedding_object(found: Sequence[Embedding]) -> Mapping[str, object]:
-    """The reply of /api/embeddings."""
-    return {"embedding": found[0].vector.tolist()}
+def ollama_embedding_reply(found: Sequence[Embedding]) -> bytes:
+    """That of /api/embeddings, as JSON."""
+    return f'{{"embedding":{_written(found[0])}}}'.encode()
 
 
 def _inputs(given: Any, max_context: int) -> Sequence[str | tuple[int, ...]]:
     return read_prompts(given, 0, MOST_INPUTS, max_context, name="input")
 
 
-def _written(each: Embedding, as_base64: bool) -> object:
+def _listed(name: str, entries: Iterable[str], rest: Mapping[str, object]) -> bytes:
+    """An object with a list of that name, and the rest. Vectors are written one by one, by whoever asks: thousands at
+    once would let nobody else do anything for seconds.
+    """
+    return f'{{"{name}":[{",".join(entries)}],{json.dumps(rest)[1:]}'.encode()
+
+
+def _written(each: Embedding, as_base64: bool = False) -> str:
     if as_base64:
-        return base64.b64encode(each.vector.astype(np.dtype("<f4")).tobytes()).decode()
-    return each.vector.tolist()
+        return f'"{base64.b64encode(each.vector.astype(np.dtype("<f4")).tobytes()).decode()}"'
+    return json.dumps(each.vector.tolist(), separators=(",", ":"), allow_nan=False)

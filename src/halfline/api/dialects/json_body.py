@@ -18,6 +18,7 @@ from halfline.errors import BadRequest
 B = TypeVar("B", bound=BaseModel)
 
 _MAX_OBJECTS = 100_000  # looked at one by one, in a fifth of a second; no dialect needs a thousand
+_MAX_SHOWN = 64  # characters of a name that is wrong
 
 
 def read_body(model: type[B], body: bytes, shapes: Mapping[str, str] | None = None) -> B:
@@ -52,7 +53,7 @@ def _check_strict(body: bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise BadRequest(f"`{key[:64]}` stands twice in the request body", key[:64])
+                raise BadRequest(f"`{key[:_MAX_SHOWN]}` stands twice in the request body", key[:_MAX_SHOWN])
             seen.add(key)
 
     try:
@@ -91,8 +92,10 @@ def _bad_request(error: ValidationError, shapes: Mapping[str, str]) -> BadReques
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if not first["loc"]:
         return BadRequest(f"the request body cannot be read: {first['msg']}")
-    field = str(first["loc"][0])
-    where = field if field in shapes else ".".join(str(part) for part in first["loc"])
+    # Keys are the client's own words, and may be megabytes too.
+    path = [str(part)[:_MAX_SHOWN] for part in first["loc"]]
+    field = path[0]
+    where = field if field in shapes else ".".join(path)
     message = first["msg"][0].lower() + first["msg"][1:]
     shape = None if first["type"] == "too_long" else shapes.get(field)
     return BadRequest(f"`{where}`: {shape or message}", field)

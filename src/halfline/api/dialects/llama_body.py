@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from halfline.api.call import Arrival
 from halfline.api.dialects.infill_prompt import read_infill_prompt
 from halfline.api.dialects.json_body import read_body
-from halfline.api.dialects.sampling_fields import MAX_IDS, STOP_SHAPE, either, temperature
+from halfline.api.dialects.sampling_fields import MAX_IDS, STOP_SHAPE, either, only_named, temperature
 from halfline.api.dialects.unserved import refuse_unserved
 from halfline.errors import BadRequest, PromptTooLong
 from halfline.request import Bounds, CompletionRequest, Document, Part, SamplingParams
@@ -22,8 +22,6 @@ from halfline.request import Bounds, CompletionRequest, Document, Part, Sampling
 Prompt = tuple[int, ...] | Document
 
 _RANDOM_SEEDS = (-1, 2**32 - 1)
-
-_SAMPLERS = {"k": "top_k", "p": "top_p", "m": "min_p", "e": "penalties"}  # that we have, by their letters
 
 _VARIED = 0.8  # llama-server's own temperature
 
@@ -232,29 +230,22 @@ def _max_tokens(given: LlamaFields, prompt: Prompt, arrival: Arrival) -> int:
 
 def _params(given: LlamaFields, arrival: Arrival) -> SamplingParams:
     neutral, profile = SamplingParams(), arrival.options.find_profile(None)
-    named = _named_samplers(given.samplers)
     stop = (given.stop,) if isinstance(given.stop, str) else tuple(given.stop or ())
-    return SamplingParams(
+    params = SamplingParams(
         temperature=max(0.0, temperature(profile, given.temperature)),
-        top_k=max(0, either(given.top_k, profile.top_k)) if "top_k" in named else neutral.top_k,
-        top_p=either(given.top_p, profile.top_p) if "top_p" in named else neutral.top_p,
-        min_p=either(given.min_p, profile.min_p) if "min_p" in named else neutral.min_p,
-        repetition_penalty=either(given.repeat_penalty, 1.0) if "penalties" in named else 1.0,
-        presence_penalty=either(given.presence_penalty, 0.0) if "penalties" in named else 0.0,
-        frequency_penalty=either(given.frequency_penalty, 0.0) if "penalties" in named else 0.0,
+        top_k=max(0, either(given.top_k, profile.top_k)),
+        top_p=either(given.top_p, profile.top_p),
+        min_p=either(given.min_p, profile.min_p),
+        repetition_penalty=either(given.repeat_penalty, neutral.repetition_penalty),
+        presence_penalty=either(given.presence_penalty, neutral.presence_penalty),
+        frequency_penalty=either(given.frequency_penalty, neutral.frequency_penalty),
         logit_bias=_logit_bias(given.logit_bias, arrival),
         seed=None if given.seed in (None, *_RANDOM_SEEDS) else (given.seed or 0) % 2**64,
         logprobs=given.n_probs or None,
         stop=tuple(text for text in stop if text),
         ignore_eos=bool(given.ignore_eos),
     )
-
-
-def _named_samplers(samplers: str | list[str] | None) -> set[str]:
-    """The names of those that are on: all where none is named. The short form is one letter each, "kpm"."""
-    if not samplers:
-        return set(_SAMPLERS.values())
-    return {_SAMPLERS.get(each, each) for each in samplers}
+    return only_named(params, given.samplers)
 
 
 def _logit_bias(given: Any, arrival: Arrival) -> dict[int, float]:

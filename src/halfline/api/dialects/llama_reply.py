@@ -128,9 +128,9 @@ class LlamaReply:
         return texts[position * len(texts) // len(self._call.requests)]
 
     def _selected(self, reply: Mapping[str, object]) -> Mapping[str, object]:
-        """Only the fields asked for, each under the very name it was asked by."""
+        """Only the fields asked for, each under the very name it was asked by; all where the list is empty."""
         names = self._call.given.response_fields
-        if names is None:
+        if not names:
             return reply
         found = ((name, _field(reply, name.split("/"))) for name in names[:1000])
         return {name: value[0] for name, value in found if value}

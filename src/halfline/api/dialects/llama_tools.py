@@ -1,6 +1,7 @@
 """llama-server's routes beside completions: tokens, templates, and what it tells of itself."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -41,17 +42,22 @@ class TemplateBody(BaseModel):
     messages: MessagesField = None
 
 
-def tokenized(body: bytes, loaded: Loaded) -> Mapping[str, object]:
-    """Raises BadRequest."""
+def tokenized(body: bytes, loaded: Loaded) -> bytes:
+    """The reply, as JSON. Raises BadRequest, also for a text of too many tokens to be told of."""
     given = read_body(TokenizeBody, body)
     tokenizer = loaded.tokenizer
     if given.parse_special:
         token_ids = loaded.chat.marked.encode(given.content, add_bos=given.add_special and tokenizer.adds_bos)
     else:
         token_ids = tokenizer.encode(given.content, add_bos=given.add_special and tokenizer.adds_bos)
-    if not given.with_pieces:
-        return {"tokens": token_ids}
-    return {"tokens": [{"id": each, "piece": _piece(tokenizer.token_bytes(each))} for each in token_ids]}
+    if len(token_ids) > _MOST_TOKENS:
+        raise BadRequest(f"`content` has {len(token_ids)} tokens, at most {_MOST_TOKENS} are told", "content")
+    told: Iterable[str] = map(str, token_ids)
+    if given.with_pieces:
+        pieces = {each: json.dumps(_piece(tokenizer.token_bytes(each))) for each in set(token_ids)}
+        told = (f'{{"id":{each},"piece":{pieces[each]}}}' for each in token_ids)
+    # Written token by token: a million of them at once would let nobody else do anything for seconds.
+    return f'{{"tokens":[{",".join(told)}]}}'.encode()
 
 
 def detokenized(body: bytes, loaded: Loaded) -> Mapping[str, object]:

@@ -128,9 +128,13 @@ def _chat(
     request = chat_request(messages, arrival, _params(given, arrival), max_tokens=_num_wanted(given))
     assert isinstance(request.prompt, tuple)
     prompt_ids = (*before, *request.prompt)
+    limit = arrival.loaded.model.max_context
+    room = limit - len(prompt_ids)
+    if room < min(request.max_tokens, 1):
+        raise PromptTooLong(len(prompt_ids), _num_wanted(given), limit, field="context")
     return OllamaCall(
         model=arrival.loaded.model.name,
-        request=replace(request, prompt=prompt_ids),
+        request=replace(request, prompt=prompt_ids, max_tokens=min(request.max_tokens, room)),
         streams=given.stream is not False,
         prompt_ids=prompt_ids,
     )

@@ -1,5 +1,7 @@
 """The fields by which OpenAI's dialects, and servers that extend them, say how tokens are chosen."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +16,8 @@ T = TypeVar("T")
 MAX_IDS = 4096  # in `stop_token_ids` and `logit_bias`
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+_SAMPLERS = {"k": "top_k", "p": "top_p", "m": "min_p", "e": "penalties"}  # that we have, by their letters
 
 STOP_SHAPE = "it must be a text or a list of at most 64 texts"
 
@@ -55,6 +59,9 @@ class SamplingFields(BaseModel):
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: Annotated[dict[Count, float], Field(max_length=MAX_IDS, fail_fast=True)] | None = None
+    samplers: str | Annotated[list[str], Field(max_length=64, fail_fast=True)] | None = Field(
+        None, description="llama-server's: filters and penalties that are not named are off."
+    )
 
 
 def sampling_params(given: SamplingFields, options: ApiOptions, logprobs: int | None) -> SamplingParams:
@@ -62,7 +69,7 @@ def sampling_params(given: SamplingFields, options: ApiOptions, logprobs: int | 
     neutral, profile = SamplingParams(), options.find_profile(given.profile)
     schedule = _schedule(given, profile)
     stop = (given.stop,) if isinstance(given.stop, str) else tuple(given.stop or ())
-    return SamplingParams(
+    params = SamplingParams(
         temperature=temperature(profile, given.temperature, given.do_sample),
         top_k=max(0, either(given.top_k, profile.top_k)),
         top_p=either(given.top_p, profile.top_p),
@@ -78,6 +85,26 @@ def sampling_params(given: SamplingFields, options: ApiOptions, logprobs: int | 
         stop_token_ids=tuple(given.stop_token_ids or ()),
         ignore_eos=bool(given.ignore_eos),
         schedule=schedule,
+    )
+    return only_named(params, given.samplers)
+
+
+def only_named(params: SamplingParams, samplers: str | Sequence[str] | None) -> SamplingParams:
+    """Without the filters and penalties that `samplers` does not name, by name or by one letter each ("kpm"); with all
+    of them where it names none.
+    """
+    if not samplers:
+        return params
+    neutral, named = SamplingParams(), {_SAMPLERS.get(each, each) for each in samplers}
+    penalties = params if "penalties" in named else neutral
+    return replace(
+        params,
+        top_k=(params if "top_k" in named else neutral).top_k,
+        top_p=(params if "top_p" in named else neutral).top_p,
+        min_p=(params if "min_p" in named else neutral).min_p,
+        repetition_penalty=penalties.repetition_penalty,
+        presence_penalty=penalties.presence_penalty,
+        frequency_penalty=penalties.frequency_penalty,
     )
 
 

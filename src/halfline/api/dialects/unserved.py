@@ -31,6 +31,7 @@ _NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = {
     "use_beam_search": (False,),
     "length_penalty": (1.0,),
     "repeat_penalty": (1.0,),
+    "repetition_detection": (None,),
     "no_repeat_ngram_size": (0,),
     "typical_p": (1.0,),
     "tfs_z": (1.0,),
@@ -40,7 +41,6 @@ _NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = {
     "mirostat": (0,),
     "dry_multiplier": (0.0,),
     "xtc_probability": (0.0,),
-    "samplers": (None,),
     "min_keep": (0, 1),
     "logits_processors": (None, []),
     "lora": ([],),
@@ -56,6 +56,7 @@ _NEUTRAL_VALUES: Mapping[str, tuple[object, ...]] = {
     "chat_template": (None, ""),
     "prompt_embeds": (None,),
     "truncate_prompt_tokens": (None,),
+    "cache_salt": (None, ""),
     "add_special_tokens": (True,),
 }
 
