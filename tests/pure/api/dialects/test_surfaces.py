@@ -56,7 +56,8 @@ SURFACES: list[tuple[str, dict[str, Any] | None, str]] = [
         "/v1/health",
         None,
         "status model chat_model device cuda_devices models.completion.local.model_id models.completion.local.device"
-        " arch cpu_info cpu_count version.build_date version.build_timestamp version.git_sha version.git_describe webserver",
+        " arch cpu_info cpu_count version.build_date version.build_timestamp version.git_sha version.git_describe"
+        " webserver",
     ),
     ("/v1beta/server_setting", None, "disable_client_side_telemetry"),
     ("/api/tags", None, f"{OLLAMA_MODEL} models.0.modified_at"),
