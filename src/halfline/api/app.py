@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from importlib.metadata import version
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 from halfline.api.admission import Admission
 from halfline.api.answering import Answering
@@ -95,7 +99,6 @@ def create_app(
         redirect_slashes=False,
     )
     app.add_exception_handler(HalflineError, _on_halfline_error)
-    app.add_exception_handler(HTTPException, _on_http_error)
     outcomes = TaskOutcomes()
     metrics.watch_tasks(outcomes.all)
     routers = (
@@ -110,6 +113,7 @@ def create_app(
         events_router(answering, Feedback(), metrics, outcomes),
         status_router(serving, metrics),
     )
+    app.add_exception_handler(HTTPException, partial(_on_http_error, routers))
     for router in routers:
         app.include_router(router)
     # The last added is the outermost.
@@ -130,10 +134,26 @@ async def _on_halfline_error(request: Request, error: Exception) -> Response:
     return failure_response(error)
 
 
-async def _on_http_error(request: Request, error: Exception) -> Response:
+async def _on_http_error(routers: Sequence[APIRouter], request: Request, error: Exception) -> Response:
     """Unknown paths and methods, in the same shape as every other failure."""
     assert isinstance(error, HTTPException)
     sentence = f"{error.detail}: {request.method} {request.url.path[:200]}"
-    if is_ollama(request.url.path):
-        return JSONResponse({"error": sentence}, error.status_code)
-    return plain_failure(error.status_code, sentence)
+    response = (
+        JSONResponse({"error": sentence}, error.status_code)
+        if is_ollama(request.url.path)
+        else plain_failure(error.status_code, sentence)
+    )
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(sorted(_methods(routers, request.scope)))
+    return response
+
+
+def _methods(routers: Sequence[APIRouter], scope: Scope) -> set[str]:
+    """What a path may be asked by: the framework tells of one route of several."""
+    return {
+        method
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.matches(scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }

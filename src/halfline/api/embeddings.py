@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import ParamSpec
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from halfline.api.answering import Answering
 from halfline.api.dialects.embedding_bodies import (
@@ -13,9 +14,9 @@ from halfline.api.dialects.embedding_bodies import (
     EmbeddingsBody,
     OllamaEmbedBody,
     OllamaEmbeddingBody,
-    embeddings_object,
-    ollama_embed_object,
-    ollama_embedding_object,
+    embeddings_reply,
+    ollama_embed_reply,
+    ollama_embedding_reply,
     read_embeddings,
     read_ollama_embed,
     read_ollama_embedding,
@@ -29,6 +30,8 @@ from halfline.api.tenants import key_id_of, tenant_of
 from halfline.errors import UnsupportedField
 from halfline.pipeline.embed import Embedding
 
+P = ParamSpec("P")
+
 # Of one request: the queue belongs to all.
 _AT_ONCE = 8
 
@@ -40,7 +43,7 @@ def embeddings_router(answering: Answering, live: LiveRequests) -> APIRouter:
     async def create_embeddings(request: Request) -> Response:
         """A vector per text: the mean of its tokens' hidden states, of length 1."""
         call, found, model = await _embedded(answering, live, request, read_embeddings)
-        return JSONResponse(embeddings_object(call, found, model))
+        return await _written(embeddings_reply, call, found, model)
 
     return router
 
@@ -53,15 +56,20 @@ def ollama_embeddings_router(answering: Answering, live: LiveRequests) -> APIRou
         """A vector per text."""
         started = time.perf_counter()
         _, found, model = await _embedded(answering, live, request, read_ollama_embed)
-        return JSONResponse(ollama_embed_object(found, model, time.perf_counter() - started))
+        return await _written(ollama_embed_reply, found, model, time.perf_counter() - started)
 
     @router.post("/api/embeddings", openapi_extra=BodySchema(OllamaEmbeddingBody))
     async def embed_one(request: Request) -> Response:
         """The vector of one text."""
         _, found, _ = await _embedded(answering, live, request, read_ollama_embedding)
-        return JSONResponse(ollama_embedding_object(found))
+        return await _written(ollama_embedding_reply, found)
 
     return router
+
+
+async def _written(write: Callable[P, bytes], *arguments: P.args, **named: P.kwargs) -> Response:
+    """In a thread: a thousand vectors are megabytes."""
+    return Response(await asyncio.to_thread(write, *arguments, **named), media_type="application/json")
 
 
 async def _embedded(

@@ -53,7 +53,8 @@ def llama_router(answering: Answering) -> APIRouter:
     @router.post("/tokenize", openapi_extra=BodySchema(TokenizeBody))
     async def tokenize(request: Request) -> Response:
         """The tokens of a text."""
-        return JSONResponse(await lane.read(await request.body(), tokenized, serving.loaded))
+        told = await lane.read(await request.body(), tokenized, serving.loaded)
+        return Response(told, media_type="application/json")
 
     @router.post("/detokenize", openapi_extra=BodySchema(DetokenizeBody))
     async def detokenize(request: Request) -> Response:

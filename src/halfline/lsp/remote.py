@@ -13,8 +13,9 @@ from halfline.errors import HalflineError
 # A cold prompt on a slow machine takes seconds; by then nobody waits for ghost text any more.
 _TIMEOUT_S = 30.0
 
-# What is sent around the cursor. The server sees less than that of it anyway.
-_BEFORE_CHARACTERS = 1 << 17
+BEFORE_CHARACTERS = 1 << 17
+"""What is sent of the text before the cursor. The server sees less than that of it anyway."""
+
 _BEHIND_CHARACTERS = 1 << 15
 
 
@@ -39,7 +40,7 @@ class RemoteServer:
     async def complete(self, text: str, offset: int, path: str) -> Answer:
         """What belongs at the character `offset` of the file. Raises HalflineError in a sentence for people."""
         body = {
-            "prompt": _sendable(text[_line_start(text, offset - _BEFORE_CHARACTERS) : offset]),
+            "prompt": _sendable(text[window_start(text, offset) : offset]),
             "suffix": _sendable(text[offset : offset + _BEHIND_CHARACTERS]),
             "metadata": {"path": path},
             "user": self._user,
@@ -76,6 +77,9 @@ def _sendable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _line_start(text: str, offset: int) -> int:
-    """The start of the first line that begins at or behind `offset`; 0 for one before the text."""
-    return text.find("\n", offset) + 1 if offset > 0 else 0
+def window_start(text: str, offset: int) -> int:
+    """From where on the text before `offset` is sent: the start of a line, unless the cursor's own is too long."""
+    earliest = max(0, offset - BEFORE_CHARACTERS)
+    if earliest == 0:
+        return 0
+    return text.find("\n", earliest, offset) + 1 or earliest

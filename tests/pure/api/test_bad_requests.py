@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from halfline.api.dialects.openai_body import CompletionBody, read_completion_call
 from halfline.api.dialects.unserved import UNSERVED
 from halfline.api.options import ApiOptions
+from halfline.context.templates.library import TaskLibrary
 from halfline.errors import BadRequest
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +145,18 @@ async def test_a_body_that_is_no_proper_json_is_a_400_with_the_reason(on_stage, 
         assert reply.status_code == 400
         assert len(reply.json()["error"]["message"]) > 20
         assert (await stage.complete(prompt="still there?")).status_code == 200
+
+
+async def test_a_name_of_megabytes_is_not_said_back(on_stage) -> None:
+    name = "n" * 100_000
+    async with on_stage(tasks=TaskLibrary()) as stage:
+        for path, body in (
+            ("/v1/tasks/explain", {name: 1}),
+            ("/v1/completions", {"prompt": "x", "logit_bias": {name: 1}}),
+            ("/completion", {"prompt": "x", "stop": {name: 1}}),
+        ):
+            reply = await stage.client.post(path, json=body)
+            assert reply.status_code == 400 and len(reply.content) < 1000, path
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,17 @@ async def test_what_is_not_served_is_refused_in_the_shape_of_every_error(
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/v1/events", "GET, POST"), ("/health", "GET, HEAD"), ("/v1/completions/x/why", "GET")],
+)
+async def test_a_wrong_method_is_told_which_are_right(on_stage, path: str, methods: str) -> None:
+    async with on_stage() as stage:
+        for method in ("PUT", "OPTIONS"):
+            reply = await stage.client.request(method, path)
+            assert (reply.status_code, reply.headers["allow"]) == (405, methods)
+
+
 @pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics"])
 async def test_head_answers_where_get_does(on_stage, path: str) -> None:
     async with on_stage() as stage:

@@ -19,12 +19,16 @@ HEALTH = pb.DESCRIPTOR.services_by_name["Health"].full_name
 # An engine that fails tells nobody, so it is looked at.
 _LOOK_AGAIN_S = 1.0
 
+# Nobody has to show a key for watching, and each is looked at for.
+_MOST_WATCHERS = 256
+
 
 class Health(health_pb2_grpc.HealthServicer):
     """Of the whole server (the empty name) and of Completions, which are the same."""
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
+        self._num_watchers = 0
 
     async def Check(self, request: pb.HealthCheckRequest, context: Context) -> pb.HealthCheckResponse:
         if request.service not in ("", SERVICE):
@@ -34,13 +38,21 @@ class Health(health_pb2_grpc.HealthServicer):
     async def Watch(
         self, request: pb.HealthCheckRequest, context: Context
     ) -> AsyncIterator[pb.HealthCheckResponse]:
+        if self._num_watchers >= _MOST_WATCHERS:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{_MOST_WATCHERS} watch already; ask again"
+            )
+        self._num_watchers += 1
         told: int | None = None
-        while True:
-            status = self._status(request.service)
-            if status != told:
-                told = status
-                yield pb.HealthCheckResponse(status=status)
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        try:
+            while True:
+                status = self._status(request.service)
+                if status != told:
+                    told = status
+                    yield pb.HealthCheckResponse(status=status)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        finally:
+            self._num_watchers -= 1
 
     def _status(self, service: str) -> int:
         if service not in ("", SERVICE):

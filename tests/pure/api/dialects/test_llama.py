@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from halfline.api.dialects import llama_tools
 from halfline.request import Bounds, Document, Part
 
 pytestmark = pytest.mark.anyio
@@ -172,3 +173,15 @@ async def test_slots_show_how_many_run_and_nothing_of_what(on_stage) -> None:
     assert refused.status_code == 400
     assert [each.status_code for each in (free, full, unasked)] == [200, 503, 200]
     assert full.json()["error"]["type"] == "unavailable_error"
+
+
+async def test_more_tokens_than_may_be_told_are_refused_and_parts_of_characters_are_bytes(
+    on_stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_tools, "_MOST_TOKENS", 4)
+    reply, _ = await asked(on_stage, "/tokenize", content='a"é', with_pieces=True)
+    assert [each["piece"] for each in reply.json()["tokens"]] == ["a", '"', [195], [169]]
+    plain, _ = await asked(on_stage, "/tokenize", content='a"é')
+    assert plain.json()["tokens"] == [each["id"] for each in reply.json()["tokens"]]
+    refused, _ = await asked(on_stage, "/tokenize", content="abcde")
+    assert refused.status_code == 400 and "`content` has 5 tokens" in refused.json()["error"]["message"]

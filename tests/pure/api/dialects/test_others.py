@@ -8,6 +8,8 @@ from halfline.request import Document, Identity, Part
 
 pytestmark = pytest.mark.anyio
 
+MAX_CONTEXT = 512  # the stage's
+
 
 async def asked(on_stage, path: str, headers: dict[str, str] | None = None, **body: object):
     async with on_stage() as stage:
@@ -59,6 +61,17 @@ async def test_ollama_wraps_a_prompt_in_a_chat_only_where_nothing_says_otherwise
     assert infill.prompt == Document("a", "z", source="127.0.0.1")
     _, (marked,) = await asked(on_stage, "/api/generate", prompt="<PRE> a <SUF>z <MID>")
     assert marked.prompt == Document("a", "z", source="127.0.0.1")
+
+
+async def test_ollama_s_conversation_goes_on_as_long_as_there_is_room_and_no_longer(on_stage) -> None:
+    _, (chat,) = await asked(on_stage, "/api/generate", prompt="hi")
+    room = MAX_CONTEXT - len(chat.prompt)
+    for options in ({}, {"num_predict": 1000}):
+        body = {"prompt": "hi", "options": options}
+        _, (last,) = await asked(on_stage, "/api/generate", **body, context=[7] * (room - 5))
+        assert (len(last.prompt), last.max_tokens) == (MAX_CONTEXT - 5, 5)
+        full, none = await asked(on_stage, "/api/generate", **body, context=[7] * room)
+        assert (full.status_code, none) == (400, []) and "shorten" in full.json()["error"]
 
 
 async def test_ollama_s_options_steer_sampling_or_are_nobody_s_business(on_stage) -> None:

@@ -1,6 +1,7 @@
 """Who is let in by which key: to completions, to health and to the service's own description."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -79,6 +80,25 @@ async def test_health_tells_loading_from_serving_and_wants_no_key(on_port) -> No
         port.stage.failure = RuntimeError("gone")
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         watch.cancel()
+
+
+async def test_no_more_than_so_many_watch_and_who_stops_makes_room(
+    on_port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("halfline.api.rpc.health._MOST_WATCHERS", 1)
+    async with on_port() as port:
+        health = health_pb2_grpc.HealthStub(port.channel)
+        first = health.Watch(health_pb2.HealthCheckRequest())
+        assert (await first.read()).status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await health.Watch(health_pb2.HealthCheckRequest()).read()
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        first.cancel()
+        async with asyncio.timeout(10):
+            while True:
+                with suppress(grpc.aio.AioRpcError):
+                    await health.Watch(health_pb2.HealthCheckRequest()).read()
+                    break
 
 
 @pytest.mark.parametrize("keyed", [False, True])
