@@ -41,6 +41,16 @@ class _StreamOptions(BaseModel):
     continuous_usage_stats: bool | None = None
 
 
+class _OllamaOptions(BaseModel):
+    """What twinny says this way in every dialect. Below 0 is as many tokens as the server finds right."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    num_predict: Annotated[int, Field(ge=-2, le=2**31 - 1)] | None = None
+    temperature: float | None = None
+    stop: str | Annotated[list[str], Field(max_length=64, fail_fast=True)] | None = None
+
+
 class CompletionBody(SamplingFields):
     """The JSON body. Types are strict: a number in quotes is a mistake, not a number."""
 
@@ -80,10 +90,23 @@ class CompletionBody(SamplingFields):
         None, description="Milliseconds from now by which the answer is wanted; orders the queue."
     )
 
+    options: _OllamaOptions | None = Field(
+        None,
+        description="Ollama's, for clients that speak its language here too; the fields themselves go before.",
+    )
+
     @property
     def num_wanted(self) -> int | None:
         """New tokens at most, under any of its names; None: not said."""
         return next((wanted for name in _MAX_TOKENS if (wanted := getattr(self, name)) is not None), None)
+
+    def take_options(self) -> None:
+        """What stands in `options` only is what the fields say from now on."""
+        options = self.options or _OllamaOptions()
+        if self.num_wanted is None and options.num_predict is not None and options.num_predict >= 0:
+            self.max_tokens = options.num_predict
+        self.temperature = either(self.temperature, options.temperature)
+        self.stop = either(self.stop, options.stop)
 
 
 B = TypeVar("B", bound=CompletionBody)
@@ -129,6 +152,7 @@ def parse_completion(model: type[B], body: bytes) -> B:
     """The body of this dialect, or of one that adds fields to it. Raises BadRequest."""
     parsed = read_body(model, body, _SHAPES)
     _refuse_unsupported(parsed)
+    parsed.take_options()
     return parsed
 
 

@@ -136,3 +136,14 @@ async def test_llama_server_s_options_mean_the_same_in_its_chats(on_stage) -> No
     assert params == [(0, 0.1, 1.0, 0.0), (7, 0.0, 0.5, 1.0), (7, 0.1, 0.5, 1.0), (7, 0.1, 0.5, 1.0)]
     assert [each.max_tokens for each in requests] == [2, 3, 0, 4]
     assert [each.priority for each in requests] == ["interactive", "interactive", "idle", "interactive"]
+
+
+async def test_ollama_s_options_are_read_on_openai_s_path_too_where_twinny_sends_them(on_stage) -> None:
+    options = {"num_predict": 16, "temperature": 0.2, "stop": ["<EOT>"]}
+    async with on_stage() as stage:
+        await stage.complete(prompt="a", options=options, keep_alive="5m")
+        await stage.complete(prompt="a", options=options, max_tokens=3, temperature=0.0, stop="x")
+        await stage.complete(prompt="a", options={"num_predict": -1})
+        requests = stage.pipeline.requests
+    got = [(each.max_tokens, each.params.temperature, each.params.stop) for each in requests]
+    assert got == [(16, 0.2, ("<EOT>",)), (3, 0.0, ("x",)), (128, 0.0, ())]
