@@ -494,7 +494,18 @@ void check_engine(Format format, KvFormat kv_format, Isa isa) {
   }
   require(logits == whole, "chunks and company change no bit");
 
+  std::vector<std::int32_t> table_of_run, run_ids(40), ids{7};
+  for (int block = 0; block < 8; ++block) table_of_run.push_back(16 + block);
+  const GreedyRun run{7, {0, 1, 0, table_of_run.data(), INT32_MAX, 0, 0}, {}, static_cast<int>(run_ids.size())};
+  const int done = engine.decode(run, run_ids.data());
+  for (int place = 0; place < done; ++place) {
+    logits = run_places(engine, ids, place, 1, 8, false);
+    ids.push_back(static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin()));
+  }
+  require(done == 40 && std::equal(run_ids.begin(), run_ids.end(), ids.begin() + 1), "a run is its single steps");
+
   engine.stop_flag().store(true);
+  require(engine.decode(run, run_ids.data()) == 0, "a stopped run gives up");
   const std::int32_t token = 1, row = 0;
   const std::vector<std::int32_t> table{0, 1};   // an open block of int8 KV lies in two
   BatchView batch{&token, 1, {{0, 1, 0, table.data(), INT32_MAX, 0, 0}}, &row, 1, nullptr, 0};

@@ -1,14 +1,18 @@
-"""halfline's own engine as a contestant: the CPU executor called directly, as the scheduler's runner calls it."""
+"""halfline's own engine as a contestant: the CPU executor called directly.
 
-from halfline.bench.steps import blocks_for, decode_seconds, fill, prefill_seconds
+A lone sequence is decoded in one call, which chooses its tokens too; several together step by step, as the scheduler's
+runner calls it.
+"""
+
+from halfline.bench.steps import blocks_for, decode_seconds, fill, greedy_seconds, prefill_seconds
 from halfline.bench.workloads import Rates, Sizes
-from halfline.model.executor import Executor
+from halfline.native.executor import NativeExecutor
 
 
 class OurEngine:
     """Holds weights and a touched arena for as long as it lives; its threads sleep between turns."""
 
-    def __init__(self, name: str, executor: Executor, sizes: Sizes) -> None:
+    def __init__(self, name: str, executor: NativeExecutor, sizes: Sizes) -> None:
         self._name = name
         self._executor = executor
         self._sizes = sizes
@@ -26,9 +30,9 @@ class OurEngine:
         sizes, executor = self._sizes, self._executor
         prefill_seconds(executor, 32)  # wakes the threads, as llama-bench does
         prefill = sizes.prefill / prefill_seconds(executor, sizes.prefill)
-        decode = sizes.decode / decode_seconds(executor, num_sequences=1, first_place=0, steps=sizes.decode)
+        decode = sizes.decode / greedy_seconds(executor, first_place=0, steps=sizes.decode)
         fill(executor, 1, sizes.depth, blocks_for(sizes.depth + sizes.decode))
-        deep = decode_seconds(executor, num_sequences=1, first_place=sizes.depth, steps=sizes.decode)
+        deep = greedy_seconds(executor, first_place=sizes.depth, steps=sizes.decode)
         fill(executor, sizes.sequences, sizes.sequence_depth, self._blocks_together)
         together = decode_seconds(
             executor,

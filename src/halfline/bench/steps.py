@@ -1,7 +1,7 @@
 """Batches of random tokens, and how long an executor takes for them.
 
-Sequence number i keeps its KV in blocks of its own, from `i * blocks` on. Nothing here samples: token ids are random,
-as in llama-bench, since the arithmetic is the same for every text.
+Sequence number i keeps its KV in blocks of its own, from `i * blocks` on. Token ids are random, as in llama-bench,
+since the arithmetic is the same for every text; only a run of greedy steps takes the tokens that come of them.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Executor
+from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Executor, GreedyDecoder, GreedyRun
 
 Int32s = NDArray[np.int32]
 
@@ -73,6 +73,16 @@ def decode_seconds(
     for step in range(steps):
         row = tokens[step * num_sequences : (step + 1) * num_sequences]
         executor.run(batch_of(row, num_sequences, first_place + step, num_blocks, logits=logits))
+    return clock() - began
+
+
+def greedy_seconds(
+    decoder: GreedyDecoder, *, first_place: int, steps: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Time of `steps` greedy steps of one sequence in one call; the places before `first_place` hold KV already."""
+    table = np.arange(blocks_for(first_place + steps), dtype=np.int32)
+    began = clock()
+    decoder.decode(GreedyRun(token_id=0, place=first_place, block_table=table, max_tokens=steps))
     return clock() - began
 
 

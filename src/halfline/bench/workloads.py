@@ -5,7 +5,7 @@
     decode_deep    the same behind `depth` tokens of context
     parallel       `sequences` sequences of `sequence_depth` tokens each, `sequence_decode` steps of one token each
 
-All are rates of tokens per second; sampling is not part of any. Knows nobody who runs them.
+All are rates of tokens per second; nobody has to sample. Knows nobody who runs them.
 """
 
 from collections.abc import Mapping

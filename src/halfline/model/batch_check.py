@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from halfline.model.executor import BLOCK_TOKENS, Batch, Mask
+from halfline.model.executor import BLOCK_TOKENS, Batch, GreedyRun, Mask
 from halfline.model.kv_format import F16, KvFormat
 from halfline.model.spec import ModelSpec
 
@@ -35,6 +35,24 @@ def check_batch(batch: Batch, spec: ModelSpec, num_blocks: int, kv_format: KvFor
         table = batch.block_tables[sequence, :num_wanted]
         _require_range(f"block of sequence {sequence}", table, num_blocks)
         _check_mask(mask, first, stop)
+
+
+def check_greedy_run(run: GreedyRun, spec: ModelSpec, num_blocks: int, kv_format: KvFormat = F16) -> None:
+    """Raises ValueError as `check_batch` does for its steps: for the first and the last, which need most."""
+    if run.max_tokens < 1:
+        raise ValueError(f"a run of {run.max_tokens} tokens")
+    for place in (run.place, run.place + run.max_tokens - 1):
+        only = np.zeros(1, dtype=np.int32)
+        step = Batch(
+            token_ids=np.array([run.token_id], dtype=np.int32),
+            row_starts=np.array([0, 1], dtype=np.int32),
+            first_places=np.array([place], dtype=np.int32),
+            block_tables=run.block_table.reshape(1, -1),
+            masks=[run.mask],
+            logit_rows=only,
+            hidden_rows=only[:0],
+        )
+        check_batch(step, spec, num_blocks, kv_format)
 
 
 def _num_blocks(num_tokens: int, kv_format: KvFormat) -> int:

@@ -69,6 +69,22 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class GreedyRun:
+    """One sequence that goes on by itself, each token the one with the largest logit.
+
+    `token_id` is the last known token; its KV, at `place`, is not written yet. The table, int32 [blocks], has room
+    for `max_tokens` places from there on. Behind one of `end_ids` it does not go on.
+    """
+
+    token_id: int
+    place: int
+    block_table: NDArray[np.int32]
+    max_tokens: int
+    end_ids: tuple[int, ...] = ()
+    mask: Mask = CAUSAL
+
+
+@dataclass(frozen=True, slots=True)
 class TopLogits:
     """What greedy choices and log-probabilities need of each logit row, so that nobody has to look at all of it.
 
@@ -131,3 +147,15 @@ class Executor(Protocol):
         """The blocks' bytes, [len(block_ids), block_bytes], as `import_blocks` of the same spec takes them."""
 
     def import_blocks(self, block_ids: Sequence[int], data: NDArray[np.uint8]) -> None: ...
+
+
+class GreedyDecoder(Protocol):
+    """An executor that runs several steps of one sequence without coming back in between."""
+
+    def decode(self, run: GreedyRun) -> NDArray[np.int32]:
+        """The tokens that single steps would have given, int32, one that ends the run as the last.
+
+        There are fewer than asked for when the stop flag was seen, or when a logit is not finite: a step of its own
+        tells. As many places as there are tokens were written; those behind them hold nothing of value.
+        Raises ValueError for a run that is out of range.
+        """

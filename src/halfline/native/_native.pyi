@@ -70,6 +70,17 @@ class Engine:
         top_logits: NDArray[float32],
         log_totals: NDArray[float64],
     ) -> bool: ...
+    def decode(
+        self,
+        token_id: int,
+        place: int,
+        block_table: NDArray[int32],
+        mask: NDArray[int32],
+        end_ids: NDArray[int32],
+        ids: NDArray[int32],
+    ) -> int:
+        """Fills `ids` from its beginning and returns how many there are."""
+
     def set_stop(self, stop: bool) -> None: ...
     @property
     def isa(self) -> str: ...

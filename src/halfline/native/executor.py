@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.errors import DamagedModel, UnsupportedModel
-from halfline.model.batch_check import check_batch
+from halfline.model.batch_check import check_batch, check_greedy_run
 from halfline.model.checkpoint import Checkpoint
 from halfline.model.dequantize import dequantize
-from halfline.model.executor import Batch, Outputs, TopLogits
+from halfline.model.executor import Batch, GreedyRun, Mask, Outputs, TopLogits
 from halfline.model.kv_format import F16, KvFormat
 from halfline.model.rope import inverse_frequencies
 from halfline.model.spec import ModelSpec
@@ -97,10 +97,6 @@ class NativeExecutor:
 
     def run(self, batch: Batch) -> Outputs | None:
         check_batch(batch, self._spec, self._num_blocks, self._kv_format)
-        masks = [
-            (_NO_WINDOW if mask.window is None else min(mask.window, _NO_WINDOW), mask.num_sinks, mask.prefix)
-            for mask in batch.masks
-        ]
         count, rows = batch.top_k, len(batch.logit_rows)
         logits = np.empty((rows, self._spec.vocab_size), dtype=np.float32)
         hidden = np.empty((len(batch.hidden_rows), self._spec.hidden_size), dtype=np.float32)
@@ -114,7 +110,7 @@ class NativeExecutor:
             _int32(batch.row_starts),
             _int32(batch.first_places),
             _int32(batch.block_tables),
-            np.array(masks, dtype=np.int32).reshape(-1, 3),
+            _mask_rows(batch.masks),
             _int32(batch.logit_rows),
             _int32(batch.hidden_rows),
             logits,
@@ -124,6 +120,19 @@ class NativeExecutor:
             top.log_totals,
         )
         return Outputs(logits, hidden, top if count else None) if finished else None
+
+    def decode(self, run: GreedyRun) -> NDArray[np.int32]:
+        check_greedy_run(run, self._spec, self._num_blocks, self._kv_format)
+        ids = np.empty(run.max_tokens, dtype=np.int32)
+        count = self._engine.decode(
+            run.token_id,
+            run.place,
+            _int32(run.block_table),
+            _mask_rows([run.mask])[0],
+            np.array(run.end_ids, dtype=np.int32),
+            ids,
+        )
+        return ids[:count]
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Raises ValueError for a block out of range or lists of different lengths."""
@@ -217,6 +226,14 @@ def _is_mapped(data: NDArray[np.uint8]) -> bool:
     while isinstance(base, np.ndarray | memoryview):
         base = base.base if isinstance(base, np.ndarray) else base.obj
     return isinstance(base, mmap.mmap)
+
+
+def _mask_rows(masks: Sequence[Mask]) -> NDArray[np.int32]:
+    rows = [
+        (_NO_WINDOW if mask.window is None else min(mask.window, _NO_WINDOW), mask.num_sinks, mask.prefix)
+        for mask in masks
+    ]
+    return np.array(rows, dtype=np.int32).reshape(-1, 3)
 
 
 def _int32(values: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -21,6 +21,7 @@ using Int32s = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::de
 using Int32Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using WritableInt32s = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using WritableInts = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Doubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ByteTable = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using WritableBytes = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -45,6 +46,16 @@ bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_place
   nb::gil_scoped_release release;
   return engine.run(batch, logits.data(), hidden.data(),
                     {static_cast<int>(top_ids.shape(1)), top_ids.data(), top_logits.data(), log_totals.data()});
+}
+
+int decode(Engine& engine, std::int32_t token_id, std::int32_t place, Int32s block_table, Int32s mask, Int32s end_ids,
+           WritableInts ids) {
+  const GreedyRun run{token_id,
+                      {0, 1, place, block_table.data(), mask.data()[0], mask.data()[1], mask.data()[2]},
+                      {end_ids.data(), end_ids.size()},
+                      static_cast<int>(ids.size())};
+  nb::gil_scoped_release release;
+  return engine.decode(run, ids.data());
 }
 
 // One linear on its own, without bias: what tests hold against float64.
@@ -136,6 +147,7 @@ NB_MODULE(_native, m) {
            })
       .def("finish_loading", &Engine::finish_loading)
       .def("run", &run)
+      .def("decode", &decode)
       .def("set_stop", [](Engine& engine, bool stop) { engine.stop_flag().store(stop); })
       .def_prop_ro("isa", &Engine::isa)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)

@@ -1,8 +1,10 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "attend.hpp"
 #include "feed_forward.hpp"
@@ -10,6 +12,22 @@
 #include "unpack.hpp"
 
 namespace halfline {
+namespace {
+
+// Of what each worker found, in the order of ids: the first among equals.
+Best best_of(const std::vector<Best>& found) {
+  Best best = found[0];
+  for (const Best& each : found) {
+    best.finite = best.finite && each.finite;
+    if (each.logit > best.logit) {
+      best.id = each.id;
+      best.logit = each.logit;
+    }
+  }
+  return best;
+}
+
+}  // namespace
 
 Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int num_threads, Isa isa)
     : shape_(shape), space_(shape_, kv_format, num_blocks, num_threads, isa) {}
@@ -32,6 +50,44 @@ bool Engine::run(const BatchView& batch, float* logits, float* hidden, const Top
   space_.team.run([&](int worker) { forward(batch, logits, hidden, top, worker); });
   if (stopping_) space_.kv_writes.put_back(stopped_at_);
   return !stopping_;
+}
+
+int Engine::decode(const GreedyRun& run, std::int32_t* ids) {
+  std::int32_t token_id = run.token_id;
+  constexpr std::int32_t row = 0;
+  BatchView batch{&token_id, 1, {run.sequence}, &row, 1, nullptr, 0};
+  space_.begin(batch);
+  float* logits = space_.lone_logits();
+  // A whole number of vectors for each worker, so that none looks at what is behind the row.
+  const int size = space_.team.size(), share = round_up((shape_.vocab_size + size - 1) / size, kPanelRows);
+  std::vector<Best> found(static_cast<std::size_t>(size), {0, -INFINITY, true});   // by each worker
+  int done = 0;
+  bool goes_on = true;
+  stopping_ = false;
+  space_.team.run([&](int worker) {
+    while (goes_on) {
+      forward(batch, logits, nullptr, {}, worker);
+      if (stopping_) return;
+      const int first = worker * share, count = std::min(share, shape_.vocab_size - first);
+      if (count > 0) {
+        Best& best = found[static_cast<std::size_t>(worker)];
+        best = space_.kernels.best(logits + first, count);
+        best.id += first;
+      }
+      space_.team.barrier([&] {
+        const Best best = best_of(found);
+        goes_on = best.finite;
+        if (!goes_on) return;
+        token_id = ids[done++] = best.id;
+        goes_on = done < run.max_tokens && std::ranges::find(run.end_ids, token_id) == run.end_ids.end();
+        if (!goes_on) return;
+        ++batch.sequences[0].first_place;
+        space_.begin(batch);
+      });
+    }
+  });
+  if (stopping_) space_.kv_writes.put_back(stopped_at_);
+  return done;
 }
 
 void Engine::forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {

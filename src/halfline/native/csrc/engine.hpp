@@ -6,12 +6,21 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "weights.hpp"
 #include "workspace.hpp"
 
 namespace halfline {
+
+// One sequence that goes on by itself, each token the one with the largest logit.
+struct GreedyRun {
+  std::int32_t token_id;                   // the last that is known; its KV is not written yet
+  SequenceRows sequence;                   // its one row; the table has room for all
+  std::span<const std::int32_t> end_ids;   // tokens behind which it does not go on
+  int max_tokens;
+};
 
 class Engine {
  public:
@@ -26,6 +35,10 @@ class Engine {
 
   // False when the stop flag was seen. logits [logit_rows, vocab_size], hidden [hidden_rows, hidden_size].
   bool run(const BatchView& batch, float* logits, float* hidden, const TopLogits& top = {});
+
+  // Steps of one row, one after the other: `ids` are the tokens that single runs would have given, with an end as the
+  // last. Fewer than asked for, how many is returned, when the stop flag was seen or a logit is not finite.
+  int decode(const GreedyRun& run, std::int32_t* ids);
 
   std::atomic<bool>& stop_flag() { return stop_; }
   const char* isa() const { return space_.kernels.name; }

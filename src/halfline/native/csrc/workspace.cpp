@@ -73,6 +73,11 @@ void Workspace::begin(const BatchView& batch) {
   grow(parts, plan.num_records() * shape.num_heads * part_floats(shape.head_dim));
 }
 
+float* Workspace::lone_logits() {
+  if (logits.bytes() == 0) logits = float_rows(1, round_up(shape.vocab_size, kPanelRows));
+  return logits.as<float>();
+}
+
 float* Workspace::part(std::int64_t record, int head) const {
   return parts.as<float>() + (record * shape.num_heads + head) * part_floats(shape.head_dim);
 }

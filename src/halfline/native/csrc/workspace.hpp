@@ -46,6 +46,8 @@ struct Workspace {
   float* q_row(int row) const { return q.as<float>() + std::int64_t{row} * q_stride; }
   // Of attention: what one head of a row left in one of its records.
   float* part(std::int64_t record, int head) const;
+  // Of one row, for who looks at them here.
+  float* lone_logits();
   WorkerRoom& room(int worker) { return rooms[static_cast<std::size_t>(worker)]; }
 
   const ModelShape& shape;
@@ -58,6 +60,7 @@ struct Workspace {
 
   const int x_stride, q_stride, kv_stride, ffn_stride;
   Memory x, q;
+  Memory logits;                                     // of one row, once somebody wanted them
   Memory parts;                                      // of attention: [records][heads][part_floats]
   Memory normed, keys, values, attended, gate, up;   // of one slab
   Memory quants;                                     // QuantRows of one slab
