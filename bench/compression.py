@@ -61,14 +61,16 @@ ARMS: Mapping[str, tuple[PassName, ...] | None] = {
 }
 
 
-def summary(items: Sequence[Item], found: Mapping[str, Sequence[Measured]]) -> list[dict[str, float | str]]:
-    """One row per arm; `loss` is relative to the whole context's likelihood, with its 95 %."""
-    whole = np.array([each.nats for each in found["nothing"]])
-    read = sum(each.read_ms for each in found["nothing"])
+def summary(
+    items: Sequence[Item], found: Mapping[str, Sequence[Measured]], baseline: str = "nothing"
+) -> list[dict[str, float | str]]:
+    """One row per arm; `loss` is relative to the likelihood with the `baseline` arm's context, with its 95 %."""
+    whole = np.array([each.nats for each in found[baseline]])
+    read = sum(each.read_ms for each in found[baseline])
     clusters = np.unique([item.cluster for item in items], return_inverse=True)[1]
     draws = np.random.default_rng(0).integers(clusters.max() + 1, size=(4000, clusters.max() + 1))
     by_cluster = np.bincount(clusters, whole)
-    rows = []
+    rows: list[dict[str, float | str]] = []
     for arm, measured in found.items():
         own = np.array([each.nats for each in measured])
         losses = np.bincount(clusters, own - whole)[draws].sum(1) / by_cluster[draws].sum(1)
@@ -155,7 +157,7 @@ def main() -> None:
     sources = Sources(options.trace, options.safim, options.repository, options.later)
     chosen = items(sources, options.half, options.cursors, tokens)
     reader = Reader(executor, tokenizer, options.true)
-    known = _known(options.record)
+    known = known_results(options.record)
     arms = ["nothing", *(arm for arm in options.arms if arm != "nothing")]
     found: dict[str, list[Measured]] = {arm: [] for arm in arms}
     began = time.monotonic()
@@ -207,7 +209,7 @@ def _digest(item: Item) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
-def _known(record: Path | None) -> dict[str, Measured]:
+def known_results(record: Path | None) -> dict[str, Measured]:
     if record is None or not record.exists():
         return {}
     lines = [json.loads(line) for line in record.read_text().splitlines()]

@@ -159,8 +159,8 @@ def repository_items(suite: str, file: Path, tokens: LineTokens) -> Iterator[Ite
 
 def _far_item(suite: str, cluster: str, path: str, cursor: Cursor, tokens: LineTokens) -> Item:
     before = cursor.before[-_FAR_ENOUGH:]
-    window = _lines_of(tokens, before, WINDOW_TOKENS)
-    far = _lines_of(tokens, before[:window], CONTEXT_TOKENS)
+    window = lines_of(tokens, before, WINDOW_TOKENS)
+    far = lines_of(tokens, before[:window], CONTEXT_TOKENS)
     return Item(suite, cluster, path, (Part(before[far:window], path),), before[window:], cursor.rest)
 
 
@@ -168,7 +168,7 @@ def _alike_item(
     suite: str, cluster: str, path: str, text: str, place: int, files: dict[str, str], tokens: LineTokens
 ) -> Item:
     before = text[:place][-_FAR_ENOUGH:]
-    window = before[_lines_of(tokens, before, WINDOW_TOKENS) :]
+    window = before[lines_of(tokens, before, WINDOW_TOKENS) :]
     parts = tuple(_most_alike(files, window, tokens))
     return Item(suite, cluster, path, parts, window, text[place:][:_REST])
 
@@ -196,7 +196,7 @@ def _pieces(text: str) -> Sequence[tuple[str, frozenset[str]]]:
     return tuple((piece, frozenset(names(piece))) for piece in found)
 
 
-def _lines_of(tokens: LineTokens, text: str, num_tokens: int) -> int:
+def lines_of(tokens: LineTokens, text: str, num_tokens: int) -> int:
     """Where the last lines begin that have at most so many tokens together."""
     start = len(text)
     while start:

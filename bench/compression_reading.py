@@ -54,10 +54,16 @@ class Reader:
         """`passes` None: without any context. `num_tokens` is the budget of those that have one."""
         given = [lined(part) for part in item.parts]
         num_given = tokens.count(given)
-        budget = Budget(num_tokens, item.before, path=item.path)
+        budget = Budget(num_tokens, item.before, path=item.path, room=num_tokens)
         began = time.process_time()
         left = () if passes is None else passes.shrink(given, budget).parts
         shrink_ms = (time.process_time() - began) * 1e3
+        return self.measure_left(item, left, shrink_ms, num_given, num_given - tokens.count(left))
+
+    def measure_left(
+        self, item: Item, left: Sequence[LinedPart], shrink_ms: float, num_given: int, num_removed: int
+    ) -> Measured:
+        """What is `left` of the item's parts."""
         rest = self._tokenizer.encode(item.rest, continues=True)[: self._num_true]
         read = self._read(tuple(self._prompt(item, left)), tuple(rest))
         true_line = item.rest.partition("\n")[0]
@@ -67,7 +73,7 @@ class Reader:
             exact=is_same(read.line, true_line),
             similarity=edit_similarity(read.line, true_line),
             context_tokens=num_given,
-            removed=num_given - tokens.count(left),
+            removed=num_removed,
             shrink_ms=shrink_ms,
             read_ms=read.read_ms,
         )

@@ -3,7 +3,8 @@
     <repo_name> repository ⏎ <file_sep> a.py ⏎ … <file_sep> b.py ⏎ … <file_sep> path ⏎    and then the document
 
 They come first because they change least: a keystroke's prompt goes on beginning like the last one's. For the same
-reason a file that does not fit is cut where its own chunks say (chunks/chunking.py), whatever the cursor's place.
+reason a file that does not fit is cut behind its first lines that do, whatever the cursor's place; a pass chooses
+better (compression/wanted.py), and then everything fits.
 """
 
 from collections.abc import Sequence
@@ -39,15 +40,15 @@ class OtherFiles:
         self._chunks = chunks
 
     def before(self, document: Document, max_tokens: int) -> Front:
-        """Parts in their order; of too many the last ones, and of the one before these its first chunks that fit, as
-        long as they are whole lines. Raises UnencodableText.
+        """Parts in their order; of too many the last ones, and of the one before these its first lines that fit.
+        Raises UnencodableText.
         """
         parts, markers = document.parts, self._markers
         if not parts or markers is None:
             return Front((), 0, len(parts))
         begin = self._begin(markers)
         end = self._file(markers, document.path, "")
-        room = max_tokens - len(begin) - len(end)
+        room = self.room(document, max_tokens)
         chosen: list[Sequence[int]] = []
         is_cut = False
         for part in reversed(parts):
@@ -66,6 +67,14 @@ class OtherFiles:
         files = (token_id for token_ids in reversed(chosen) for token_id in token_ids)
         return Front((*begin, *files, *end), len(chosen), len(parts) - len(chosen), is_cut)
 
+    def room(self, document: Document, max_tokens: int) -> int:
+        """Of so many tokens those that parts and their paths have. Raises UnencodableText."""
+        if self._markers is None:
+            return 0
+        return (
+            max_tokens - len(self._begin(self._markers)) - len(self._file(self._markers, document.path, ""))
+        )
+
     def _whole(self, markers: FileMarkers, part: Part, room: int) -> tuple[int, ...] | None:
         """None where it does not fit with its marker."""
         if len(part.text) > room * _MAX_TOKEN_CHARACTERS:
@@ -74,18 +83,21 @@ class OtherFiles:
         return token_ids if len(token_ids) <= room else None
 
     def _beginning(self, markers: FileMarkers, part: Part, room: int) -> tuple[int, ...] | None:
-        """Of a part that does not fit whole; None where not even its first chunk does."""
-        found = None
-        text = ""
-        for chunk in self._chunks.chunks(part.text[: max(0, room) * _MAX_TOKEN_CHARACTERS], part.path):
-            text += chunk
-            if not chunk.endswith("\n"):
+        """Of a part that does not fit whole its first lines; None where not even one does."""
+        lines = part.text[: max(0, room) * _MAX_TOKEN_CHARACTERS].splitlines(keepends=True)
+        left = room - len(self._file(markers, part.path, ""))
+        num_lines = 0
+        for line in lines:
+            left -= self._chunks.count(line)
+            if left < 0:
                 break
-            token_ids = self._file(markers, part.path, text)
-            if len(token_ids) > room:
-                break
-            found = token_ids
-        return found
+            num_lines += 1
+        while num_lines:  # together, lines seldom cost a token more
+            token_ids = self._file(markers, part.path, "".join(lines[:num_lines]))
+            if len(token_ids) <= room:
+                return token_ids
+            num_lines -= 1
+        return None
 
     def _begin(self, markers: FileMarkers) -> tuple[int, ...]:
         if markers.repository_id is None:

@@ -24,6 +24,9 @@ _MAX_DOCUMENTS = 128
 _FAR_LINES = 150
 """From the cursor's line at which parts were chosen: about what a window shows."""
 
+_MOST_CHARACTERS = 1 << 17
+"""Of parts that passes read: some hundred times what a prompt has room for."""
+
 
 @dataclass(slots=True)
 class _Remembered:
@@ -68,9 +71,10 @@ class Surroundings:
         return known is not None and known.sent.issuperset(part.text for part in document.parts)
 
     def prepare(
-        self, document: Document, key: DocumentKey | None, max_tokens: int, *, keeps: bool
+        self, document: Document, key: DocumentKey | None, room: int, *, keeps: bool
     ) -> tuple[Document, Mapping[str, object]]:
-        """The document with its parts, at most so many tokens of them where passes can choose, and a ledger.
+        """The document with its parts, at most `room` tokens of them and their paths where passes can choose, and a
+        ledger.
 
         `keeps` False: for a guess at the document's future. In any thread; one at a time for a document.
         """
@@ -81,7 +85,7 @@ class Surroundings:
         elif not keeps:
             known = replace(known, held=known.held.fork())
         with known.lock:
-            result = self._around(known, document, max_tokens)
+            result = self._around(known, document, room)
         if key is not None and keeps:
             if self._recent is not None:
                 self._recent.note(document, key)
@@ -96,7 +100,7 @@ class Surroundings:
                 self._known.popitem(last=False)
 
     def _around(
-        self, known: _Remembered, document: Document, max_tokens: int
+        self, known: _Remembered, document: Document, room: int
     ) -> tuple[Document, Mapping[str, object]]:
         known.sent = frozenset(part.text for part in document.parts)
         chosen = [each for each in known.found if each.part.text not in known.sent]
@@ -106,7 +110,7 @@ class Surroundings:
         if chosen:
             ledger["found"] = [{"path": each.part.path, "reason": each.reason} for each in chosen]
         if self._chain is not None and parts:
-            parts, shortened = self._shortened(parts, document, max_tokens, known.held)
+            parts, shortened = self._shortened(parts, document, room, known.held)
             ledger["compression"] = shortened
         return replace(document, parts=parts), ledger
 
@@ -116,13 +120,13 @@ class Surroundings:
         return known if near else None
 
     def _shortened(
-        self, parts: Sequence[Part], document: Document, max_tokens: int, held: HeldDecisions
+        self, parts: Sequence[Part], document: Document, room: int, held: HeldDecisions
     ) -> tuple[tuple[Part, ...], Mapping[str, object]]:
         assert self._chain is not None, "asked for by whoever calls"
-        given = [lined(part) for part in parts]
+        given = [lined(part) for part in _last(parts, _MOST_CHARACTERS)]
         num_given = self._tokens.count(given)
-        num_tokens = min(max_tokens, int(self._keep * num_given))
-        budget = Budget(num_tokens, document.prefix, document.suffix, document.path)
+        num_tokens = min(room, int(self._keep * num_given))
+        budget = Budget(num_tokens, document.prefix, document.suffix, document.path, room)
         shrunk = held.shrink(self._chain, given, budget)
         left = tuple(Part(part.text, part.path) for part in shrunk.parts if part.lines)
         return left, {
@@ -130,3 +134,15 @@ class Surroundings:
             "tokens_left": self._tokens.count(shrunk.parts),
             "lines_dropped": shrunk.reasons(),
         }
+
+
+def _last(parts: Sequence[Part], num_characters: int) -> list[Part]:
+    """Of parts longer than that together the last ones, and whole lines of the one before these."""
+    chosen: list[Part] = []
+    for part in reversed(parts):
+        if len(part.text) > num_characters:
+            end = part.text.rfind("\n", 0, num_characters) + 1
+            return [replace(part, text=part.text[:end]), *chosen] if end else chosen
+        num_characters -= len(part.text)
+        chosen.insert(0, part)
+    return chosen

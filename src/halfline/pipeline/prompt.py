@@ -138,7 +138,8 @@ class PromptBuilder:
         surroundings, key = self._surroundings, _key(request, document)
         if surroundings is None:
             return self._from_document(request, document, {}, crowded=crowded, keeps=keeps)
-        prepare = partial(surroundings.prepare, document, key, self._max_part_tokens, keeps=keeps)
+        room = self._others.room(document, self._max_part_tokens)
+        prepare = partial(surroundings.prepare, document, key, room, keeps=keeps)
         if surroundings.remembers(document, key):
             return self._from_document(request, *prepare(), crowded=crowded, keeps=keeps)
         async with self._prepared.prepared(prepare) as prepared:

@@ -56,15 +56,17 @@ def test_without_room_the_first_parts_are_left_out_and_no_line_is_cut() -> None:
     assert front(parts, max_tokens=0).token_ids == ()
 
 
-def test_of_a_part_that_does_not_fit_its_first_statements_are_there() -> None:
-    functions = [f"def f{number}(a):\n" + "    a = a + 1\n" * 20 for number in range(4)]
-    parts = (Part("left out\n", "z.py"), Part("".join(functions), "a.py"), Part("y\n", "b.py"))
-    found = front(parts, max_tokens=800)
-    assert shown(found.token_ids) == (
-        f"<repo_name>repository\n<file_sep>a.py\n{functions[0]}{functions[1]}"
-        "<file_sep>b.py\ny\n<file_sep>c.py\n"
-    )
-    assert (found.num_used, found.num_left_out, found.is_cut) == (2, 1, True)
+def test_of_a_part_that_does_not_fit_its_first_lines_are_there() -> None:
+    lines = [f"x{number} = {number}\n" for number in range(100)]
+    parts = (Part("left out\n", "z.py"), Part("".join(lines), "a.py"), Part("y\n", "b.py"))
+    begin, end = "<repo_name>repository\n<file_sep>a.py\n", "<file_sep>b.py\ny\n<file_sep>c.py\n"
+    for num_lines in (1, 2, 9, 10, 11, 40):  # a token a byte, and one for each marker
+        text = begin + "".join(lines[:num_lines]) + end
+        num_tokens = len(text) - len("<repo_name><file_sep><file_sep><file_sep>") + 4
+        for spare in (0, 1, 6):
+            found = front(parts, max_tokens=num_tokens + spare)
+            assert shown(found.token_ids) == text
+            assert (found.num_used, found.num_left_out, found.is_cut) == (2, 1, True)
     assert not front(parts, max_tokens=10_000).is_cut
 
 

@@ -35,9 +35,10 @@ class ChunkTokens:
 
     def _cut_now(self, text: str, path: str | None, max_tokens: int) -> tuple[str, ...]:
         # Pieces are no chunks: nobody wants their tokens again.
-        return tuple(chunk_by_ner_overlap(text, max_tokens, count_tokens=self._count, path=path))
+        return tuple(chunk_by_ner_overlap(text, max_tokens, count_tokens=self.count, path=path))
 
-    def _count(self, piece: str) -> int:
+    def count(self, piece: str) -> int:
+        """Tokens of a text that nobody will ask for again. Raises UnencodableText."""
         return len(self._encode(piece))
 
     def _encode(self, text: str) -> list[int]:

@@ -14,6 +14,7 @@ PassName = Literal[
     "prune_words_article",
     "related",
     "in_common",
+    "wanted",
     "tail",
     "uniform",
     "random",

@@ -38,13 +38,15 @@ class LinedPart:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Tokens that the parts must fit, for passes that can choose how much they leave out; and the text around the
-    cursor, `before` and `behind`, that the parts are read for, with its file's `path`, where that is known.
+    cursor, `before` and `behind`, that the parts are read for, with its file's `path`, where that is known. `room` is
+    what the prompt has for them and their paths, for the pass that chooses what stands there.
     """
 
     num_tokens: int
     before: str = ""
     behind: str = ""
     path: str | None = None
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)

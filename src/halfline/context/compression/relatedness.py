@@ -48,12 +48,10 @@ class Related:
         cut: set[tuple[int, int]] = set()
         if left <= budget.num_tokens:
             return without(parts, cut, "unrelated")
-        shared = self._sequences(budget)
-        rarity = self._rarity(parts)
         ranked = [
             (worth, place, position)
-            for place, part in enumerate(parts)
-            for position, worth in enumerate(self._worth(part, shared, rarity))
+            for place, worths in enumerate(worth_around(parts, budget, self._tokens))
+            for position, worth in enumerate(worths.tolist())
         ]
         for _, place, position in sorted(ranked):
             if left <= budget.num_tokens:
@@ -62,28 +60,36 @@ class Related:
             left -= len(self._tokens.ids(parts[place].lines[position].text))
         return without(parts, cut, "unrelated")
 
-    def _sequences(self, budget: Budget) -> frozenset[tuple[int, ...]]:
-        """All of up to `len(_WEIGHTS)` tokens around the cursor."""
-        found: set[tuple[int, ...]] = set()
-        for text in (budget.before[-_BEFORE:], budget.behind[:_BEHIND]):
-            token_ids = [each for line in text.splitlines(True) for each in self._tokens.ids(line)]
-            for length in range(1, len(_WEIGHTS) + 1):
-                found.update(_sequences_of(token_ids, length))
-        return frozenset(found)
 
-    def _rarity(self, parts: Sequence[LinedPart]) -> dict[int, float]:
-        lines = [self._tokens.ids(line.text) for part in parts for line in part.lines]
-        counts = Counter(token_id for line in lines for token_id in set(line))
-        return {token_id: math.log(1 + len(lines) / count) for token_id, count in counts.items()}
+def worth_around(parts: Sequence[LinedPart], budget: Budget, tokens: LineTokens) -> list[NDArray[np.float64]]:
+    """Of each part, [its lines]: what a token around the line is worth, 0 if nothing is shared, 4 x log(1 + lines) at
+    most.
+    """
+    shared = _sequences(budget, tokens)
+    lines = [[tokens.ids(line.text) for line in part.lines] for part in parts]
+    rarity = _rarity(lines)
+    worths = []
+    for own_lines in lines:
+        own = np.array([_own_worth(line, shared, rarity) for line in own_lines])
+        num_tokens = np.array([len(line) for line in own_lines], np.float64)
+        worths.append(_summed(own, _NEIGHBOURS) / np.maximum(1e-9, _summed(num_tokens, _NEIGHBOURS)))
+    return worths
 
-    def _worth(
-        self, part: LinedPart, shared: frozenset[tuple[int, ...]], rarity: dict[int, float]
-    ) -> Iterator[float]:
-        lines = [self._tokens.ids(line.text) for line in part.lines]
-        own = np.array([_own_worth(line, shared, rarity) for line in lines])
-        num_tokens = np.array([len(line) for line in lines], np.float64)
-        around = _summed(own, _NEIGHBOURS) / np.maximum(1e-9, _summed(num_tokens, _NEIGHBOURS))
-        yield from around.tolist()
+
+def _sequences(budget: Budget, tokens: LineTokens) -> frozenset[tuple[int, ...]]:
+    """All of up to `len(_WEIGHTS)` tokens around the cursor."""
+    found: set[tuple[int, ...]] = set()
+    for text in (budget.before[-_BEFORE:], budget.behind[:_BEHIND]):
+        token_ids = [each for line in text.splitlines(True) for each in tokens.ids(line)]
+        for length in range(1, len(_WEIGHTS) + 1):
+            found.update(_sequences_of(token_ids, length))
+    return frozenset(found)
+
+
+def _rarity(parts: Sequence[Sequence[Sequence[int]]]) -> dict[int, float]:
+    num_lines = sum(map(len, parts))
+    counts = Counter(token_id for lines in parts for line in lines for token_id in set(line))
+    return {token_id: math.log(1 + num_lines / count) for token_id, count in counts.items()}
 
 
 def _own_worth(
