@@ -118,7 +118,9 @@ def create_app(
         app.include_router(router)
     # The last added is the outermost.
     app.add_middleware(DirectRoutes, routers=routers)
-    app.add_middleware(BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s)
+    app.add_middleware(
+        BodyLimits, max_bytes=options.max_body_bytes, timeout_s=options.body_timeout_s, live=live
+    )
     respond = partial(worded, routers)
     app.add_middleware(PlainPaths, respond=respond)
     app.add_middleware(Gate, admission=admission, respond=respond, local=local)

@@ -4,20 +4,22 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from halfline.api.live import LiveRequests
 from halfline.errors import BodyTooLarge, BodyTooSlow
 
 
 class BodyLimits:
     """Middleware: reading a body past `max_bytes` raises BodyTooLarge where the body is read, and BodyTooSlow when it
-    is not whole `timeout_s` after the request's head.
+    is not whole `timeout_s` after the request's head; ShuttingDown when `live` ends before that.
 
     A declared length is believed at once, a streamed body is counted as it comes.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float, live: LiveRequests) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
+        self._live = live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -32,8 +34,7 @@ class BodyLimits:
             if declared > self._max_bytes:
                 raise BodyTooLarge(declared, self._max_bytes)
             try:
-                async with asyncio.timeout_at(due_at):
-                    message = await receive()
+                message = await (receive() if due_at is None else self._live.until(due_at, receive()))
             except TimeoutError:
                 raise BodyTooSlow(num_bytes, self._timeout_s) from None
             if not message.get("more_body", False):

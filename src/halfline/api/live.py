@@ -10,6 +10,8 @@ from halfline.errors import ShuttingDown
 
 T = TypeVar("T")
 
+_AT_ONCE = 0.0  # of the loop's time, which is past
+
 
 class ClientGone(Exception):
     """Nobody reads the reply any more, so there is none."""
@@ -20,10 +22,28 @@ class LiveRequests:
 
     def __init__(self) -> None:
         self._stopping = asyncio.Event()
+        self._waiting: set[asyncio.Timeout] = set()
 
     def end_all(self) -> None:
         """Cancel running work; whoever awaits it sees ShuttingDown. Later work ends at once. Idempotent."""
         self._stopping.set()
+        for patience in self._waiting:
+            if not patience.expired():
+                patience.reschedule(_AT_ONCE)
+
+    async def until(self, due_at: float, coming: Awaitable[T]) -> T:
+        """What comes. Raises TimeoutError at the loop's time `due_at`, ShuttingDown when the server stops before."""
+        try:
+            async with asyncio.timeout_at(_AT_ONCE if self._stopping.is_set() else due_at) as patience:
+                self._waiting.add(patience)
+                try:
+                    return await coming
+                finally:
+                    self._waiting.discard(patience)
+        except TimeoutError:
+            if self._stopping.is_set():
+                raise ShuttingDown() from None
+            raise
 
     async def run(self, work: Awaitable[T], receive: Receive | None) -> T:
         """The result of `work`, cancelled and awaited as soon as the client leaves or the server stops.

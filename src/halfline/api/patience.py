@@ -59,6 +59,7 @@ def patient_protocol(
         _leaving_timer: asyncio.TimerHandle | None = None
         _rest_timer: asyncio.TimerHandle | None = None
         _closes_behind_the_rest = False
+        _shuts_down = False
         _num_head_bytes = 0
         _reading_body = False
         _running: RequestResponseCycle | None = None
@@ -148,6 +149,10 @@ def patient_protocol(
             if was_early:
                 self._rest_timer = self.loop.call_later(header_timeout_s, self.transport.close)
 
+        def shutdown(self) -> None:
+            self._shuts_down = True
+            super().shutdown()
+
         def _rest_is_here(self) -> bool:
             """Whether it was waited for."""
             if self._rest_timer is None:
@@ -163,7 +168,7 @@ def patient_protocol(
 
         def _part(self) -> None:
             """To who still sends a closed connection is a reset, which takes the answer with it (RFC 9112, 9.6)."""
-            if self._answers_early:
+            if self._answers_early and not self._shuts_down:
                 self._closes_behind_the_rest = True
             else:
                 self.transport.close()

@@ -139,6 +139,25 @@ async def test_a_server_that_stops_answers_whole_requests_with_503(on_stage) -> 
     assert reply.headers["retry-after"]
 
 
+@pytest.mark.parametrize("path", ["/v1/completions", "/tokenize", "/v1/embeddings", "/v1/events"])
+async def test_a_server_that_stops_waits_for_no_body(on_stage, path: str) -> None:
+    begun = asyncio.Event()
+
+    async def half():
+        yield b"{"
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with on_stage() as stage:
+        before, behind = (asyncio.ensure_future(stage.client.post(path, content=half())) for _ in range(2))
+        await begun.wait()
+        stage.live.end_all()
+        for asked in (before, behind):
+            reply = await asked
+            assert reply.status_code == 503 and reply.headers["retry-after"]
+            assert "shutting down" in reply.text
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("prompt", ["x", ["x", "y", "z"]])
 async def test_work_ends_when_the_client_leaves_streamed_or_not(on_stage, stream, prompt) -> None:
