@@ -24,7 +24,8 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()
+            if not sys.stdout.closed:  # as the language server leaves it
+                sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except OSError as error:

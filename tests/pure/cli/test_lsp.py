@@ -1,5 +1,8 @@
-"""`halfline lsp`: which key it asks the server with."""
+"""`halfline lsp`: which key it asks the server with, and how it ends."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,3 +42,21 @@ def test_a_key_comes_from_the_option_else_the_environment_else_the_settings_file
     assert asked_with("--key", "from-option") == "from-option"
     monkeypatch.setenv("HALFLINE_API_KEY", "")
     assert asked_with() is None
+
+
+def test_an_editor_that_says_goodbye_is_left_with_nothing_to_complain_of() -> None:
+    said = [
+        {"id": 1, "method": "initialize", "params": {"capabilities": {}, "processId": None, "rootUri": None}},
+        {"id": 2, "method": "shutdown"},
+        {"method": "exit"},
+    ]
+    bodies = [json.dumps({"jsonrpc": "2.0", **each}) for each in said]
+    ended = subprocess.run(
+        [sys.executable, "-m", "halfline", "lsp", "--user", "ada"],
+        input="".join(f"Content-Length: {len(body)}\r\n\r\n{body}" for body in bodies),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
