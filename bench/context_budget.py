@@ -29,15 +29,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import get_args
 
 from bench.compression import known_results, summary, table
 from bench.compression_items import WINDOW_TOKENS, Item, lines_of
 from bench.compression_reading import Measured, Reader
 from halfline.bench.steps import blocks_for
 from halfline.context.compression.choice import build_chain
-from halfline.context.compression.names import PASS_NAMES
+from halfline.context.compression.names import PASS_NAMES, Chosen
 from halfline.context.compression.passes import Budget, Line, LinedPart, LineTokens, Pass, Shrunk, lined
-from halfline.context.compression.wanted import MARKER_TOKENS
+from halfline.context.compression.wanted import MARKER_TOKENS, Wanted
 from halfline.model.load import open_checkpoint
 from halfline.native.executor import NativeExecutor
 from halfline.request import Part
@@ -112,17 +113,20 @@ class Arms:
         """
         name, _, share = arm.partition("@")
         given = [lined(part) for part in item.parts]
-        first = First(self._tokens)
-        first_left = first.shrink(given, Budget(self._room, room=self._room)).parts
+        first_left = First(self._tokens).shrink(given, Budget(self._room, room=self._room)).parts
         num_first = self._cost(first_left)
         room = self._room if not share else int(float(share) * num_first)
         num_tokens = int(float(share or 1) * self._tokens.count(first_left))
         budget = Budget(num_tokens, before, path=item.path, room=room)
-        chosen: Pass = first if name == "first" else build_chain([name], self._tokens, self._vocab_size)  # type: ignore[list-item]
         began = time.process_time()
-        left = chosen.shrink(given, budget).parts
+        left = self._pass(name).shrink(given, budget).parts
         shrink_ms = (time.process_time() - began) * 1e3
         return self._reader.measure_left(item, left, shrink_ms, num_first, num_first - self._cost(left))
+
+    def _pass(self, name: str) -> Pass:
+        if name == "wanted":
+            return Wanted(self._tokens)
+        return First(self._tokens) if name == "first" else build_chain([name], self._tokens, self._vocab_size)  # type: ignore[list-item]
 
     def _cost(self, parts: Sequence[LinedPart]) -> int:
         return self._tokens.count(parts) + sum(_head(part, self._tokens) for part in parts if part.lines)
@@ -182,8 +186,9 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     for arm in options.arms:
-        if arm.partition("@")[0] not in ("first", *PASS_NAMES):
-            parser.error(f"there is no pass {arm.partition('@')[0]}, only {', '.join(PASS_NAMES)}")
+        if arm.partition("@")[0] not in (*get_args(Chosen), *PASS_NAMES):
+            passes = ", ".join([*get_args(Chosen), *PASS_NAMES])
+            parser.error(f"there is no pass {arm.partition('@')[0]}, only {passes}")
     with closing(open_checkpoint(options.model)) as checkpoint:
         tokenizer, vocab_size = Tokenizer(checkpoint.vocab), checkpoint.spec.vocab_size
         num_blocks = blocks_for(2 * (options.room + WINDOW_TOKENS) + options.true)

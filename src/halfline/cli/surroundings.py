@@ -28,7 +28,7 @@ def surroundings_of(settings: Settings, tokenizer: Tokenizer, vocab_size: int) -
                 f" `halfline index {settings.context.index}`"
             )
         sources = [ImportedDefinitions(index), *sources, SimilarPieces(index)]
-    if not sources and not settings.context.compression:
+    if not sources and not settings.context.compression and settings.context.chosen == "first":
         return None
     source = RankedSources(sources, settings.pipeline.part_tokens) if sources else None
     return Surroundings(tokenizer, vocab_size, settings.context, source, recent)

@@ -2,16 +2,21 @@
 
 from dataclasses import dataclass
 
-from halfline.context.compression.names import PASS_NAMES, PassName
+from halfline.context.compression.names import PASS_NAMES, Chosen, PassName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
     """Text of other files comes from the client, and from an index of a workspace where there is one."""
 
+    chosen: Chosen = "wanted"
+    """What is shown of text of other files for which there is no room (`pipeline.part_tokens`): `wanted` are
+    definitions that the document uses and what has most in common with the text around the cursor; `first` the last
+    files, and of the one before these its first lines."""
+
     compression: tuple[PassName, ...] = ()
-    """How text of other files is shortened, pass by pass: `comments`, `duplicates`, `bodies`, `entropy`, `prune` and
-    more ([context](context.md)). By default it is not."""
+    """How text of other files is shortened before that, pass by pass: `comments`, `duplicates`, `bodies`, `entropy`,
+    `prune` and more ([context](context.md)). By default it is not."""
 
     keep: float = 0.69
     """What share of its tokens passes leave that can choose, such as `prune`, `tail` or `random`."""

@@ -1,8 +1,8 @@
 """The text of other files that goes with a document: what the client sent, what an index adds, shortened.
 
 Both hold while one types. What was found is chosen once, and again when the cursor has gone far from where it was
-chosen; what was left out of a part stays left out until then (compression/held.py). So a keystroke's prompt goes on
-beginning like the one before. For a document that nobody names nothing is remembered.
+chosen; what was left out of a part stays left out until then (compression/held.py), and who comes back finds it as it
+was. So a keystroke's prompt goes on beginning like one before. For a document that nobody names nothing is remembered.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,8 @@ from threading import Lock
 
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
-from halfline.context.compression.passes import Budget, LineTokens, lined
+from halfline.context.compression.passes import Budget, Chain, LineTokens, Pass, lined
+from halfline.context.compression.wanted import Wanted
 from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
 from halfline.context.sources.found import Found, Source
@@ -21,6 +22,7 @@ from halfline.request import Document, Part
 from halfline.text.tokenizer import Tokenizer
 
 _MAX_DOCUMENTS = 128
+_MAX_PLACES = 4  # of each, the latest
 _FAR_LINES = 150
 """From the cursor's line at which parts were chosen: about what a window shows."""
 
@@ -30,14 +32,16 @@ _MOST_CHARACTERS = 1 << 17
 
 @dataclass(slots=True)
 class _Remembered:
-    """`found` was chosen with the cursor in line `line`; `sent` are the texts of the client's parts, as they were last.
-    Who changes it has the lock.
+    """`found` was chosen with the cursor in line `line`; `sent` are the texts of the client's parts, as they were last,
+    `given` and `left` all parts before and after they were shortened. Who changes it has the lock.
     """
 
     found: tuple[Found, ...]
     line: int
     held: HeldDecisions = field(default_factory=HeldDecisions)
     sent: frozenset[str] = frozenset()
+    given: tuple[Part, ...] = ()
+    left: tuple[tuple[Part, ...], Mapping[str, object]] = ((), {})
     lock: Lock = field(default_factory=Lock)
 
 
@@ -56,17 +60,22 @@ class Surroundings:
             return tokenizer.encode(text, add_bos=False, continues=True)
 
         self._tokens = LineTokens(encode)
-        self._chain = (
-            build_chain(options.compression, self._tokens, vocab_size) if options.compression else None
-        )
+        passes: list[Pass] = []
+        if options.compression:
+            passes.append(build_chain(options.compression, self._tokens, vocab_size))
+        if options.chosen == "wanted":
+            passes.append(Wanted(self._tokens))
+        self._chain = Chain(passes) if passes else None
         self._keep = options.keep
         self._source = source
         self._recent = recent
-        self._known: OrderedDict[DocumentKey, _Remembered] = OrderedDict()
+        self._known: OrderedDict[DocumentKey, tuple[_Remembered, ...]] = OrderedDict()
         self._lock = Lock()
 
     def remembers(self, document: Document, key: DocumentKey | None) -> bool:
         """Whether `prepare` has nothing to search, and no part that it was not given before."""
+        if self._has_nothing_for(document):
+            return True
         known = self._remembered(document, key)
         return known is not None and known.sent.issuperset(part.text for part in document.parts)
 
@@ -78,6 +87,8 @@ class Surroundings:
 
         `keeps` False: for a guess at the document's future. In any thread; one at a time for a document.
         """
+        if self._has_nothing_for(document):
+            return document, {}
         known = self._remembered(document, key)
         if known is None:
             found = () if self._source is None else tuple(self._source.find(document, key))
@@ -92,9 +103,13 @@ class Surroundings:
             self._keep_known(key, known)
         return result
 
+    def _has_nothing_for(self, document: Document) -> bool:
+        return self._source is None and self._recent is None and not document.parts
+
     def _keep_known(self, key: DocumentKey, known: _Remembered) -> None:
         with self._lock:
-            self._known[key] = known
+            others = [each for each in self._known.get(key, ()) if each is not known]
+            self._known[key] = (known, *others[: _MAX_PLACES - 1])
             self._known.move_to_end(key)
             if len(self._known) > _MAX_DOCUMENTS:
                 self._known.popitem(last=False)
@@ -110,14 +125,18 @@ class Surroundings:
         if chosen:
             ledger["found"] = [{"path": each.part.path, "reason": each.reason} for each in chosen]
         if self._chain is not None and parts:
-            parts, shortened = self._shortened(parts, document, room, known.held)
-            ledger["compression"] = shortened
+            if parts != known.given:
+                known.left = self._shortened(parts, document, room, known.held)
+                known.given = parts
+            parts, shortened = known.left
+            if shortened["lines_dropped"]:
+                ledger["compression"] = shortened
         return replace(document, parts=parts), ledger
 
     def _remembered(self, document: Document, key: DocumentKey | None) -> _Remembered | None:
-        known = None if key is None else self._known.get(key)
-        near = known is not None and abs(document.prefix.count("\n") - known.line) <= _FAR_LINES
-        return known if near else None
+        places = () if key is None else self._known.get(key, ())
+        line = document.prefix.count("\n") if places else 0
+        return next((each for each in places if abs(line - each.line) <= _FAR_LINES), None)
 
     def _shortened(
         self, parts: Sequence[Part], document: Document, room: int, held: HeldDecisions

@@ -26,7 +26,9 @@ MIN_TOKENS = 64
 EXACT: Mapping[str, object] = {"kv_format": "f16", "context.compression": []}
 """Settings that may lose something, by dotted name, and the value with which they do not."""
 
-HOW_MUCH: Mapping[str, tuple[str, ...]] = {"context.compression": ("context.keep",)}
+HOW_MUCH: Mapping[str, tuple[str, ...]] = {
+    "context.compression": ("context.keep", "context.chosen", "pipeline.part_tokens")
+}
 """Settings that matter once another one is not exact."""
 
 

@@ -39,9 +39,12 @@ def test_a_server_does_not_start_with_an_index_that_was_not_made(tmp_path: Path)
         surroundings_of(known, TOKENIZER, 256)
 
 
-def test_without_settings_other_files_are_as_clients_send_them(tmp_path: Path) -> None:
-    assert surroundings_of(load_settings({"data_dir": str(tmp_path)}), TOKENIZER, 256) is None
-    known = load_settings({"data_dir": str(tmp_path), "context.compression": ("comments",)})
+def test_where_nothing_is_chosen_other_files_are_as_clients_send_them(tmp_path: Path) -> None:
+    settings = {"data_dir": str(tmp_path)}
+    assert surroundings_of(load_settings(settings), TOKENIZER, 256) is not None
+    settings |= {"context.chosen": "first"}
+    assert surroundings_of(load_settings(settings), TOKENIZER, 256) is None
+    known = load_settings(settings | {"context.compression": ("comments",)})
     assert surroundings_of(known, TOKENIZER, 256) is not None
 
 

@@ -60,6 +60,21 @@ def test_far_away_it_is_searched_again() -> None:
     assert around(surroundings, Document("a\n" * 152, "", "main.py"))[0] == ["found 2\n"]
 
 
+def test_who_comes_back_finds_what_was_found_there_unless_it_was_long_ago() -> None:
+    surroundings = made(Counting())
+    for line, text in (
+        (0, "found 1\n"),
+        (200, "found 2\n"),
+        (400, "found 3\n"),
+        (600, "found 4\n"),
+        (0, "found 1\n"),
+    ):
+        assert around(surroundings, Document("a\n" * line, "", "main.py"))[0] == [text]
+    assert around(surroundings, Document("a\n" * 800, "", "main.py"))[0] == ["found 5\n"]
+    assert around(surroundings, Document("a\n" * 600, "", "main.py"))[0] == ["found 4\n"]
+    assert around(surroundings, Document("a\n" * 200, "", "main.py"))[0] == ["found 6\n"]
+
+
 def test_for_nobody_s_document_nothing_is_remembered() -> None:
     surroundings = made(source := Counting())
     for _ in range(2):
@@ -92,6 +107,47 @@ def test_parts_are_shortened_and_the_ledger_says_by_how_much_and_why() -> None:
     texts, ledger = around(made(compression=("comments",)), document)
     assert texts == ["x = 1\n"]
     assert ledger == {"compression": {"tokens": 21, "tokens_left": 6, "lines_dropped": {"comment": 2}}}
+
+
+def shown_in(surroundings: Surroundings, document: Document, room: int) -> list[str]:
+    return [part.text for part in surroundings.prepare(document, KEY, room, keeps=True)[0].parts]
+
+
+def test_of_what_does_not_fit_what_the_document_uses_is_shown_and_stays_while_one_types() -> None:
+    definition = "def total(items):\n    return sum(items)\n"
+    parts = (Part("# licence\n" * 20 + definition + "# more\n" * 20, "a.py"),)
+    prefix = "from a import total\n"
+    surroundings = made()
+    for typed in ("", "# ", "# licence\n# licence\n"):
+        document = Document(prefix + typed, "", "main.py", parts)
+        assert shown_in(surroundings, document, 50) == [definition]
+    assert shown_in(made(), Document(prefix, "", "main.py", parts), 1000) == [parts[0].text]
+    assert shown_in(made(chosen="first"), Document(prefix, "", "main.py", parts), 50) == [parts[0].text]
+
+
+def test_the_same_parts_are_shortened_once_while_one_types() -> None:
+    given = tuple(Part(f"x{number} = 1\n" * 30, f"{number}.py") for number in range(3))
+    surroundings = made()
+    first, ledger = surroundings.prepare(Document("x1", "", "main.py", given), KEY, 100, keeps=True)
+    again, same_ledger = surroundings.prepare(Document("x1 = ", "", "main.py", given), KEY, 100, keeps=True)
+    assert again.parts is first.parts and same_ledger == ledger
+    fewer, _ = surroundings.prepare(Document("x1 = ", "", "main.py", given[:1]), KEY, 100, keeps=True)
+    assert fewer.parts != first.parts
+
+
+def test_a_document_without_other_files_has_nothing_to_prepare() -> None:
+    assert made().remembers(Document("a\n", "", "main.py"), KEY)
+    assert made().prepare(Document("a\n", ""), None, 100, keeps=True) == (Document("a\n", ""), {})
+    assert not made().remembers(Document("a\n", "", "main.py", (Part("x\n"),)), KEY)
+    assert not made(Counting()).remembers(Document("a\n", "", "main.py"), KEY)
+
+
+def test_of_huge_files_the_beginning_is_read_and_of_many_the_last_ones() -> None:
+    huge = Part("x = 1\n" * 1_000_000, "huge.py")
+    late = Part("y = 2\n" * 15_000, "late.py")
+    for parts in ((huge,), (huge, late), (Part("z" * 6_000_000, "line.js"), late)):
+        _, ledger = made().prepare(Document("a", "", "main.py", parts), KEY, 100, keeps=True)
+        assert 40_000 < ledger["compression"]["tokens"] <= 1 << 17  # type: ignore[index]
 
 
 @settings(max_examples=30, deadline=None)

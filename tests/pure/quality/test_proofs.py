@@ -27,11 +27,19 @@ def test_what_loses_nothing_is_no_lossy_setting() -> None:
 
 
 def test_how_much_is_left_out_counts_where_something_is() -> None:
-    settings = {"kv_format": "f16", "context": {"compression": ["prune"], "keep": 0.5, "index": None}}
-    assert lossy(settings) == {"context.compression": ["prune"], "context.keep": 0.5}
+    context = {"compression": ["prune"], "keep": 0.5, "chosen": "first", "index": None}
+    settings = {"kv_format": "f16", "context": context, "pipeline": {"part_tokens": 100, "heals": True}}
+    assert lossy(settings) == {
+        "context.compression": ["prune"],
+        "context.keep": 0.5,
+        "context.chosen": "first",
+        "pipeline.part_tokens": 100,
+    }
     assert lossy(load_settings({"context.compression": ("prune",)}).model_dump(mode="json")) == {
         "context.compression": ["prune"],
         "context.keep": 0.69,
+        "context.chosen": "wanted",
+        "pipeline.part_tokens": 512,
     }
     assert lossy(load_settings({}).model_dump(mode="json")) == {}
 

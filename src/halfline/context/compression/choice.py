@@ -9,7 +9,6 @@ from halfline.context.compression.passes import Chain, LineTokens, Pass
 from halfline.context.compression.pruning import LinePruning, WordPruning
 from halfline.context.compression.relatedness import InCommon, Related
 from halfline.context.compression.structure import Bodies, Comments
-from halfline.context.compression.wanted import Wanted
 from halfline.context.compression.window import Duplicates
 
 
@@ -27,7 +26,6 @@ def build_chain(names: Sequence[PassName], tokens: LineTokens, vocab_size: int) 
         "prune_words_article": lambda: WordPruning(tokens, vocab_size, "certain"),
         "related": lambda: Related(tokens),
         "in_common": lambda: InCommon(tokens),
-        "wanted": lambda: Wanted(tokens),
         "tail": lambda: KeepTail(tokens),
         "uniform": lambda: Uniform(tokens),
         "random": lambda: Random(tokens),

@@ -14,10 +14,12 @@ PassName = Literal[
     "prune_words_article",
     "related",
     "in_common",
-    "wanted",
     "tail",
     "uniform",
     "random",
 ]
+
+Chosen = Literal["wanted", "first"]
+"""Of text that does not fit: what the pass of that name chooses (wanted.py), or what comes first."""
 
 PASS_NAMES: tuple[PassName, ...] = get_args(PassName)
