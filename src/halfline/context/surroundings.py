@@ -63,8 +63,9 @@ class Surroundings:
         passes: list[Pass] = []
         if options.compression:
             passes.append(build_chain(options.compression, self._tokens, vocab_size))
-        if options.chosen == "wanted":
-            passes.append(Wanted(self._tokens))
+        self._wanted = Wanted(self._tokens) if options.chosen == "wanted" else None
+        if self._wanted is not None:
+            passes.append(self._wanted)
         self._chain = Chain(passes) if passes else None
         self._keep = options.keep
         self._source = source
@@ -147,6 +148,10 @@ class Surroundings:
         num_tokens = min(room, int(self._keep * num_given))
         budget = Budget(num_tokens, document.prefix, document.suffix, document.path, room)
         shrunk = held.shrink(self._chain, given, budget)
+        if self._wanted is not None and self._wanted.cost(shrunk.parts) > room:
+            # What was decided at different times has no room together.
+            held.renew()
+            shrunk = held.shrink(self._chain, given, budget)
         left = tuple(Part(part.text, part.path) for part in shrunk.parts if part.lines)
         return left, {
             "tokens": num_given,

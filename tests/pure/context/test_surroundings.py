@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,6 +124,17 @@ def test_of_what_does_not_fit_what_the_document_uses_is_shown_and_stays_while_on
         assert shown_in(surroundings, document, 50) == [definition]
     assert shown_in(made(), Document(prefix, "", "main.py", parts), 1000) == [parts[0].text]
     assert shown_in(made(chosen="first"), Document(prefix, "", "main.py", parts), 50) == [parts[0].text]
+
+
+def test_what_was_chosen_at_different_times_and_has_no_room_together_is_chosen_anew() -> None:
+    surroundings, used = made(), "alpha beta"
+    alpha, beta = (f"def {name}():\n    return {number}\n" for number, name in enumerate(used.split()))
+    late = Part("x = 1\n" * 9 + beta, "b.py")
+    document = Document(used, "", "main.py", (Part(alpha + "y = 2\n" * 9, "a.py"),))
+    assert alpha in shown_in(surroundings, document, 70)[0]
+    both = shown_in(surroundings, replace(document, parts=(*document.parts, late)), 80)
+    assert both == shown_in(made(), replace(document, parts=(*document.parts, late)), 80)
+    assert sum(map(len, both)) + 2 * (2 + len("a.py\n")) <= 80
 
 
 def test_the_same_parts_are_shortened_once_while_one_types() -> None:

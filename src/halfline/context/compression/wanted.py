@@ -38,7 +38,7 @@ class Wanted:
 
     def shrink(self, parts: Sequence[LinedPart], budget: Budget) -> Shrunk:
         heads = [self._head(part) for part in parts]
-        left = self._tokens.count(parts) + sum(heads)
+        left = self.cost(parts)
         cut: set[tuple[int, int]] = set()
         if left <= budget.room:
             return without(parts, cut, "no room")
@@ -52,6 +52,10 @@ class Wanted:
             if not num_kept[place]:
                 left -= heads[place]
         return without(parts, cut, "no room")
+
+    def cost(self, parts: Sequence[LinedPart]) -> int:
+        """Tokens of their lines and of the paths of those that have any."""
+        return self._tokens.count(parts) + sum(map(self._head, parts))
 
     def _head(self, part: LinedPart) -> int:
         return MARKER_TOKENS + len(self._tokens.ids(f"{part.path}\n")) if part.lines else 0

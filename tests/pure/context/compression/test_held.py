@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
 from halfline.context.compression.names import PASS_NAMES
-from halfline.context.compression.passes import Budget, LinedPart, LineTokens, lined
+from halfline.context.compression.passes import Budget, Chain, LinedPart, LineTokens, lined
+from halfline.context.compression.wanted import Wanted
 from halfline.request import Part
 
 BYTES = LineTokens(lambda text: list(text.encode()))
@@ -26,13 +27,16 @@ def kept(parts: tuple[LinedPart, ...]) -> list[dict[int, str]]:
     return [{line.number: line.text for line in part.lines} for part in parts]
 
 
-@pytest.mark.parametrize("name", PASS_NAMES)
+CHAINS = {name: build_chain([name], BYTES, 256) for name in PASS_NAMES} | {"wanted": Chain([Wanted(BYTES)])}
+
+
+@pytest.mark.parametrize("name", CHAINS)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_over_a_replayed_trace_kept_stays_kept_and_dropped_stays_dropped(name: str, seed: int) -> None:
     """Typing here and at the end of another file, jumps, other budgets, and files that come and go."""
     rng = random.Random(seed)
-    chain, held = build_chain([name], BYTES, 256), HeldDecisions()
+    chain, held = CHAINS[name], HeldDecisions()
     files = {
         path: [rng.choice(LINES) for _ in range(rng.randrange(1, 12))] for path in ("a.py", "b.py", "c.py")
     }
@@ -41,7 +45,8 @@ def test_over_a_replayed_trace_kept_stays_kept_and_dropped_stays_dropped(name: s
         files[rng.choice("abc") + ".py"].append(rng.choice(LINES))
         shown = rng.sample(sorted(files), rng.randrange(1, 4))
         parts = [lined(Part("".join(files[path]), path)) for path in shown]
-        budget = Budget(rng.randrange(200), before="".join(rng.choices(LINES, k=3)))
+        near, num_tokens = "".join(rng.choices(LINES, k=3)), rng.randrange(200)
+        budget = Budget(num_tokens, near, room=num_tokens)
         shrunk = held.shrink(chain, parts, budget)
         for path, lines in zip(shown, kept(shrunk.parts), strict=True):
             num_before, before = known.get(path, (0, {}))
