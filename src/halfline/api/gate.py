@@ -18,7 +18,7 @@ from halfline.api.tenants import KEY_ID, NO_KEY_ID, TENANT, WITHOUT_KEY
 from halfline.errors import HalflineError, NotPermitted
 
 # Load balancers and editors ask these before anybody has given them a key.
-FOR_ALL = frozenset({"/health", "/v1/health"})
+FOR_ALL = frozenset({"/", "/health", "/v1/health"})
 
 # What concerns all tenants at once.
 _FOR_ADMINS = frozenset({"/metrics"})

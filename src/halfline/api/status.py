@@ -16,6 +16,12 @@ def status_router(serving: Serving, metrics: Metrics) -> APIRouter:
     router = APIRouter()
     started = int(time.time())
 
+    @router.head("/", include_in_schema=False)
+    @router.get("/", include_in_schema=False)
+    async def root() -> Response:
+        """What Ollama's clients ask first: whether anybody is there."""
+        return PlainTextResponse("halfline is running\n")
+
     @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> Response:

@@ -42,6 +42,13 @@ async def test_while_the_model_loads_health_says_so_and_completions_say_when_to_
         assert reply.json()["error"]["type"] == "unavailable_error"
 
 
+async def test_ollama_s_clients_find_somebody_at_the_root(on_stage) -> None:
+    async with on_stage() as stage:
+        head, whole = await stage.client.head("/"), await stage.client.get("/")
+    assert (head.status_code, head.content) == (200, b"")
+    assert (whole.status_code, whole.text) == (200, "halfline is running\n")
+
+
 async def test_a_model_that_cannot_be_loaded_is_told_by_health(on_stage) -> None:
     def broken():
         raise UnsupportedModel("m.gguf", "the family is unknown")
