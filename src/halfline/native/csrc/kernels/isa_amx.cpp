@@ -33,7 +33,7 @@ const Kernels& amx_kernels() {
     kernels.name = "amx";
     kernels.tile_rows = kMatrixRows;
     kernels.quantise = quantise_rows_together<kMatrixRows>;
-    kernels.quantise_rest = quantise_rest_row<kMatrixRows>;
+    kernels.quantise_rest = quantise_rest_together<kMatrixRows>;
     kernels.linear = linear_amx;
     return kernels;
   }();

@@ -10,6 +10,7 @@ const Kernels& avx512vnni_kernels() {
   static constexpr Kernels table = [] {
     Kernels kernels = make_table("avx512vnni");
     kernels.quantise = quantise_rows_together<kTileRows>;
+    kernels.quantise_rest = quantise_rest_together<kTileRows>;
     return kernels;
   }();
   return table;

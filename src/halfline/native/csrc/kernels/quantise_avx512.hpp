@@ -9,6 +9,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "../kernels.hpp"
 #include "linear_quant.hpp"
@@ -17,7 +18,7 @@ namespace halfline {
 namespace {
 
 constexpr int kTogether = 16;      // blocks, one per lane
-constexpr int kFewTogether = 4;    // fewer are sooner done one by one
+constexpr int kFewTogether = 4;    // fewer rows are done one after the other
 
 // Lane i is the largest of v[i].
 inline __m512 largest_of_each(const __m512 (&v)[kTogether]) {
@@ -119,12 +120,67 @@ inline void quantise_blocks(const float* x, std::int64_t stride, int count, cons
                            _mm512_permutex2var_epi32(negated, high, negated_first));
 }
 
+// Sixteen blocks of one row, side by side.
+struct RowBlocks {
+  alignas(64) std::int8_t quants[kTogether * kBlockValues];
+  float scales[kTogether], scaled_sums[kTogether];
+  std::int32_t negated_sums[2 * kTogether];
+
+  void quantise(const float* x, int count) {
+    quantise_blocks(x, kBlockValues, count, {quants, scales, scaled_sums, negated_sums}, 0);
+  }
+  // Each between those of the other rows of a tile; `at` is the first one's place.
+  void spread(int count, const QuantRows& output, std::int64_t at, int height) const {
+    for (int i = 0; i < count; ++i, at += height) {
+      std::memcpy(output.quants + at * kBlockValues, quants + i * kBlockValues, kBlockValues);
+      output.scales[at] = scales[i];
+      output.scaled_sums[at] = scaled_sums[i];
+      output.negated_sums[2 * at] = negated_sums[2 * i];
+      output.negated_sums[2 * at + 1] = negated_sums[2 * i + 1];
+    }
+  }
+};
+
+// One row, sixteen blocks after the other: make(blocks, x, count) quantises [0, count) of them.
+template <int TileRows, class F>
+inline void quantise_row_by_blocks(const float* x, int n, int row, int num_rows, const QuantRows& output, F&& make) {
+  const int blocks = n / kBlockValues, first_row = row - row % TileRows;
+  const int height = std::min(TileRows, num_rows - first_row);
+  RowBlocks made;
+  for (int block = 0; block < blocks; block += kTogether) {
+    const int count = std::min(kTogether, blocks - block);
+    make(made, x + block * kBlockValues, count);
+    const std::int64_t at = std::int64_t{first_row} * blocks + std::int64_t{block} * height + (row - first_row);
+    made.spread(count, output, at, height);
+  }
+}
+
+template <int TileRows>
+inline void quantise_rest_together(const float* x, int n, int row, int num_rows, const QuantRows& output) {
+  quantise_row_by_blocks<TileRows>(x, n, row, num_rows, output, [](RowBlocks& made, const float* values, int count) {
+    alignas(64) float rest[kTogether * kBlockValues];
+    made.quantise(values, count);
+    for (int i = 0; i < count * kBlockValues; i += 16) {
+      const Vec whole = Vec::load_i8(reinterpret_cast<const std::uint8_t*>(made.quants + i));
+      fnma(Vec::set(made.scales[i / kBlockValues]), whole, Vec::load(values + i)).store(rest + i);
+    }
+    made.quantise(rest, count);
+  });
+}
+
 template <int TileRows>
 inline void quantise_rows_together(const float* x, std::int64_t stride, int count, int n, int row, int num_rows,
                                    const QuantRows& output) {
   const int blocks = n / kBlockValues, first_row = row - row % TileRows;
   const int height = std::min(TileRows, num_rows - first_row);
-  if (height > 1 && count < kFewTogether) return quantise_rows<TileRows>(x, stride, count, n, row, num_rows, output);
+  if (height > 1 && count < kFewTogether) {
+    for (int i = 0; i < count; ++i) {
+      quantise_row_by_blocks<TileRows>(
+          x + i * stride, n, row + i, num_rows, output,
+          [](RowBlocks& made, const float* values, int blocks_now) { made.quantise(values, blocks_now); });
+    }
+    return;
+  }
   if (height == 1) {
     for (int block = 0; block < blocks; block += kTogether) {
       quantise_blocks(x + block * kBlockValues, kBlockValues, std::min(kTogether, blocks - block), output,
