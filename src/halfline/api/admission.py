@@ -3,7 +3,7 @@
 What a key uses of one port is used of the other. Looks at heads alone, and knows neither HTTP nor gRPC.
 """
 
-from collections.abc import Mapping
+from starlette.datastructures import Headers
 
 from halfline.api.keys.allowance import Allowances
 from halfline.api.keys.key import Key
@@ -25,8 +25,8 @@ class Admission:
         """Whether anybody needs one."""
         return self._keys.required
 
-    def key_of(self, headers: Mapping[str, str]) -> Key | None:
-        """Whose request it is, by its headers, whose names are read in lower case; None: nobody needs a key.
+    def key_of(self, headers: Headers) -> Key | None:
+        """Whose request it is, by its headers; None: nobody needs a key.
 
         Raises KeyRefused, KeysUnusable.
         """
@@ -60,8 +60,14 @@ class Admission:
         self._allowances.leave(key)
 
 
-def _sent_key(headers: Mapping[str, str]) -> str | None:
-    """The first that is not empty: clients send `Bearer ` with nothing behind where they were given none."""
+def _sent_key(headers: Headers) -> str | None:
+    """The first that is not empty: clients send `Bearer ` with nothing behind where they were given none.
+
+    Raises KeyRefused for two of a kind: who stands in front of us may have looked at the other one.
+    """
+    for name in ("authorization", *_ELSEWHERE):
+        if len(set(headers.getlist(name))) > 1:
+            raise KeyRefused(f"this request has several `{name}`, and nobody can tell which is meant")
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     found = [bearer.strip()] if kind.lower() == "bearer" else []
     found += [headers.get(name, "").strip() for name in _ELSEWHERE]

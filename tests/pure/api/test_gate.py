@@ -48,6 +48,21 @@ async def test_a_key_is_read_from_wherever_clients_put_it(on_stage, tmp_path: Pa
         assert (await stage.client.get("/v1/models", headers=empty_bearer)).status_code == 200
 
 
+@pytest.mark.parametrize("name", ["Authorization", "x-api-key", "api-key"])
+@pytest.mark.anyio
+async def test_two_keys_in_one_header_are_none_unless_they_are_the_same(
+    on_stage, tmp_path: Path, name: str
+) -> None:
+    ours, other = (
+        (name, f"Bearer {sent}" if name == "Authorization" else sent)
+        for sent in (made(tmp_path), made(tmp_path))
+    )
+    async with on_stage(keys=ring(tmp_path)) as stage:
+        for headers, status in (([ours, other], 401), ([ours, (name, "")], 401), ([ours, ours], 200)):
+            reply = await stage.client.get("/v1/models", headers=headers)
+            assert reply.status_code == status
+
+
 @pytest.mark.parametrize("authorization", ["Bearer ", "Bearer", "Bearer anything", "Basic eDp5", ""])
 @pytest.mark.anyio
 async def test_where_there_are_no_keys_any_and_none_will_do(on_stage, authorization: str) -> None:
@@ -90,7 +105,8 @@ async def test_every_route_but_health_wants_a_key(on_stage, tmp_path: Path) -> N
                     open_to_all.add(f"{method} {path}")
         assert open_to_all == {"get /health", "get /v1/health"}
         for path in ("/openapi.json", "/nowhere", "//health", "/health/", "/v1/health/../models"):
-            assert (await stage.client.get(path)).status_code == 401, path
+            assert (await stage.client.get(f"http://localhost{path}")).status_code == 401, path
+        assert (await stage.client.get("/")).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from starlette.datastructures import Headers
 
 from halfline.api.admission import Admission
 from halfline.api.answering import Answering
@@ -15,7 +14,7 @@ from halfline.api.app import Beside
 from halfline.api.options import ApiOptions
 from halfline.api.rpc.codes import code_of, trailers_of
 from halfline.api.rpc.health import HEALTH, Health
-from halfline.api.rpc.service import SERVICE, CompletionService
+from halfline.api.rpc.service import SERVICE, CompletionService, headers_of
 from halfline.api.tls_options import TlsOptions
 from halfline.errors import BadSettings, HalflineError
 
@@ -95,10 +94,8 @@ class _KeyForReflection(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         if handler_call_details.method.startswith(_REFLECTION):
-            pairs = handler_call_details.invocation_metadata
-            headers = Headers({name: value for name, value in pairs if isinstance(value, str)})
             try:
-                self._admission.key_of(headers)
+                self._admission.key_of(headers_of(handler_call_details.invocation_metadata))
             except HalflineError as error:
                 return _refusing(error)
         return await continuation(handler_call_details)

@@ -7,7 +7,7 @@ is why a call of one message is served as a stream of one: gRPC would read the m
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -103,7 +103,7 @@ class CompletionService:
         answer: Callable[[Begun, NativeReply], Awaitable[T]],
     ) -> T:
         """What `answer` gives, or the status of what it raises; counted and logged either way."""
-        headers = _headers(context)
+        headers = headers_of(context.invocation_metadata() or ())
         request_id = request_id_of(headers)
         started, code = self._clock(), grpc.StatusCode.CANCELLED  # unless it comes to an end
         try:
@@ -175,10 +175,9 @@ class CompletionService:
         _log.info("request", extra=told)
 
 
-def _headers(context: Context) -> Headers:
-    """Of the metadata what is text, under the names that gRPC has made lower case."""
-    pairs = context.invocation_metadata() or ()
-    raw = [(name.encode(), value.encode()) for name, value in pairs if isinstance(value, str)]
+def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> Headers:
+    """Of a call's metadata what is text, under the names that gRPC has made lower case."""
+    raw = [(name.encode(), value.encode()) for name, value in metadata if isinstance(value, str)]
     return Headers(raw=raw)
 
 
