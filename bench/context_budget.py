@@ -50,6 +50,7 @@ _ARMS = (
 _BLIND = ("first", "tail", "random", "uniform")
 _REST = 1_500  # characters: more than any continuation
 _MORE_FILES = 3
+_HEADS = 512  # tokens of paths, of the document's own and what lines encoded whole cost more
 
 
 class First:
@@ -191,7 +192,8 @@ def main() -> None:
             parser.error(f"there is no pass {arm.partition('@')[0]}, only {passes}")
     with closing(open_checkpoint(options.model)) as checkpoint:
         tokenizer, vocab_size = Tokenizer(checkpoint.vocab), checkpoint.spec.vocab_size
-        num_blocks = blocks_for(2 * (options.room + WINDOW_TOKENS) + options.true)
+        most = max(1.0, *(float(arm.partition("@")[2] or 1) for arm in options.arms))
+        num_blocks = blocks_for(int(most * options.room) + 2 * WINDOW_TOKENS + options.true + _HEADS)
         executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=options.threads)
     tokens = LineTokens(lambda text: tokenizer.encode(text, continues=True))
     reader = Reader(executor, tokenizer, options.true)

@@ -21,7 +21,8 @@ def run(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="single-line, random-span, safim-api, repository, trace or texts; may be repeated."
+            help="single-line, random-span, safim-api, repository, repository-later, repository-third, trace or"
+            " texts; may be repeated."
         ),
     ] = None,
     repo: Annotated[

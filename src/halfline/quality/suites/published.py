@@ -1,7 +1,7 @@
 """Which sets there are, under which licence, and that their files are the ones that results were measured on.
 
 single-line, random-span, safim-api   holes in files that stand alone (quality/infilling/suites.py)
-repository                            holes that begin with a name defined in another file of the package
+repository, -later, -third            holes that begin with a name defined in another file of the package
 trace                                 an editing trace: what its author typed next (its tasks are cut by the caller)
 """
 
@@ -45,6 +45,16 @@ SOURCES: Mapping[str, Source] = {
         "MIT AND Apache-2.0",
         "2a3ad88ad96839d9a32980bb74fc6fcec32df5fa701cc2dae75cbc0bbc36401b",
     ),
+    "repository-later": Source(
+        "repository_later.json.gz",
+        "MIT AND Apache-2.0",
+        "700b95df64451951aba2344b64c14787baf2c2ea151ea88fcc0a84d0105b14d2",
+    ),
+    "repository-third": Source(
+        "repository_third.json.gz",
+        "MIT AND Apache-2.0",
+        "31877c2bc8332ff6de8834b3208c62303a5aefd320f166b4a643dd491d5b9322",
+    ),
     "trace": Source(
         "rustcode.json.gz", "CC-BY-4.0", "a13d472b5641dcad18d52882eff8c2d68ecbc27aa0f1e5a17eeb42f0f3130f38"
     ),
@@ -69,6 +79,6 @@ def published_tasks(folder: Path, name: str, limit: int | None = None) -> list[T
     for suite in INFILLING:
         if suite == name:
             return infilling.load(folder, suite, limit)
-    if name != "repository":
+    if not name.startswith("repository"):
         raise ValueError(f"{name} has no tasks of its own")
     return spread(repository.load(path), limit)
