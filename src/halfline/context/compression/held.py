@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from halfline.context.compression.passes import Budget, Dropped, Line, LinedPart, Pass, Shrunk
 
 _MAX_PARTS = 64  # of one document
+_MAX_CHARACTERS = 1 << 18  # of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class _Decided:
     given: tuple[Line, ...]
     left: tuple[Line | None, ...]
     reasons: tuple[str | None, ...]
+    num_characters: int
 
 
 class HeldDecisions:
@@ -50,8 +52,11 @@ class HeldDecisions:
                 self._decided[key] = _joined(self._decided.get(key), decided)
         for key in keys:
             self._decided.move_to_end(key)
-        while len(self._decided) > max(_MAX_PARTS, len(parts)):
-            self._decided.popitem(last=False)
+        num_characters = sum(each.num_characters for each in self._decided.values())
+        while len(self._decided) > len(keys) and (
+            len(self._decided) > _MAX_PARTS or num_characters > _MAX_CHARACTERS
+        ):
+            num_characters -= self._decided.popitem(last=False)[1].num_characters
         return _shrunk(parts, [self._decided[key] for key in keys])
 
     def _is_new(self, key: "_Key", part: LinedPart) -> bool:
@@ -83,6 +88,7 @@ def _decisions(parts: Sequence[LinedPart], shrunk: Shrunk) -> list[_Decided]:
                 part.lines,
                 tuple(left.get(line.number) for line in part.lines),
                 tuple(reasons.get((place, line.number)) for line in part.lines),
+                sum(len(line.text) for line in part.lines),
             )
         )
     return decided

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
+from halfline.context.sources.definitions import lines_of
 from halfline.request import Part
 
 _MAX_KNOWN_LINES = 1 << 15  # whose tokens are remembered
+_MAX_KNOWN_CHARACTERS = 512  # of each: a minified file is one line, and another one with every edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,11 @@ class LineTokens:
         def as_tuple(text: str) -> tuple[int, ...]:
             return tuple(encode(text))
 
-        self.ids = lru_cache(maxsize=_MAX_KNOWN_LINES)(as_tuple)
+        self._encoded = as_tuple
+        self._known = lru_cache(maxsize=_MAX_KNOWN_LINES)(as_tuple)
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        return self._known(text) if len(text) <= _MAX_KNOWN_CHARACTERS else self._encoded(text)
 
     def count(self, parts: Sequence[LinedPart]) -> int:
         """What the parts cost, line by line: seldom a few more than when they are encoded whole."""
@@ -106,7 +112,7 @@ class LineTokens:
 
 
 def lined(part: Part) -> LinedPart:
-    return LinedPart(part.path, tuple(Line(n, text) for n, text in enumerate(part.text.splitlines(True))))
+    return LinedPart(part.path, tuple(Line(n, text) for n, text in enumerate(lines_of(part.text))))
 
 
 def rewritten(parts: Sequence[LinedPart], texts: Sequence[Sequence[str | None]], reason: str) -> Shrunk:

@@ -95,3 +95,10 @@ def test_what_a_fork_learns_is_its_own() -> None:
     assert held.shrink(chain, [part], Budget(13, before="second")) == chain.shrink(
         [part], Budget(13, before="second")
     )
+
+
+def test_of_a_huge_part_that_changes_with_every_keystroke_only_the_latest_are_remembered() -> None:
+    held, chain = HeldDecisions(), Chain([])
+    for number in range(20):
+        held.shrink(chain, [lined(Part(f"# {number}\n" + "x" * 100_000, "a.py"))], Budget(0))
+    assert sum(each.num_characters for each in held._decided.values()) <= 1 << 18

@@ -55,6 +55,16 @@ def test_of_several_files_the_one_with_the_definition_stays_and_the_others_paths
     assert kept(texts, room, "total") == [[], [20, 21], []]
 
 
+@pytest.mark.parametrize("path", ["0.py", "0.unknown"])
+def test_lines_end_where_grammars_and_editors_say_and_not_at_form_feeds(path: str) -> None:
+    definition = "def total(a):\n    return a\n"
+    text = "@\f@\x1c@\u2028@\r@\n" * 8 + definition + filler(20)
+    shrunk = Wanted(BYTES).shrink(
+        [lined(Part(text, path))], Budget(0, "total\n" + "~" * 5000, room=MARKER_TOKENS + 45)
+    )
+    assert definition in shrunk.parts[0].text
+
+
 def test_behind_definitions_what_has_most_in_common_with_the_text_at_the_cursor_stays() -> None:
     text = filler(30) + "basket.add(price)\n" + filler(30, 30)
     (stays,) = kept([text], 60, "x = basket.add(")
