@@ -2,17 +2,22 @@
 
 Both hold while one types. What was found is chosen once, and again when the cursor has gone far from where it was
 chosen; what was left out of a part stays left out until then (compression/held.py), and who comes back finds it as it
-was. So a keystroke's prompt goes on beginning like one before. For a document that nobody names nothing is remembered.
+was. So a keystroke's prompt goes on beginning like one before. Where it cannot, because what stood first is gone, what
+is shown is chosen anew. For a document that nobody names nothing is remembered.
+
+A place is known by its lines too: some clients send a window whose first line moves with the cursor, and some do not
+say which file it is of.
 """
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from threading import Lock
 
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
-from halfline.context.compression.passes import Budget, Chain, LineTokens, Pass, lined
+from halfline.context.compression.passes import Budget, Chain, LineTokens, Pass, Shrunk, lined
 from halfline.context.compression.wanted import Wanted
 from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
@@ -21,10 +26,14 @@ from halfline.context.sources.recent import RecentFiles
 from halfline.request import Document, Part
 from halfline.text.tokenizer import Tokenizer
 
-_MAX_DOCUMENTS = 128
-_MAX_PLACES = 4  # of each, the latest
+_MAX_PLACES = 128  # of all documents, about half a megabyte each where much is sent
+_MAX_PLACES_OF_ONE = 4  # document, the latest
 _FAR_LINES = 150
 """From the cursor's line at which parts were chosen: about what a window shows."""
+
+_NEAR_LINES = 24  # before the cursor; a third as many behind it
+_TELLING = 8  # characters: shorter lines are everywhere
+_FEW_LINES = 8  # as many may be written where there were none
 
 _MOST_CHARACTERS = 1 << 17
 """Of parts that passes read: some hundred times what a prompt has room for."""
@@ -32,17 +41,30 @@ _MOST_CHARACTERS = 1 << 17
 
 @dataclass(slots=True)
 class _Remembered:
-    """`found` was chosen with the cursor in line `line`; `sent` are the texts of the client's parts, as they were last,
-    `given` and `left` all parts before and after they were shortened. Who changes it has the lock.
+    """`found` was chosen with the cursor in line `line`, between the lines `near`; `sent` are the hashes of the
+    client's parts and `given` those of all parts, as they were last, and `left` is what they were shortened to. Who
+    changes it has the lock.
     """
 
     found: tuple[Found, ...]
     line: int
+    near: frozenset[str]
     held: HeldDecisions = field(default_factory=HeldDecisions)
-    sent: frozenset[str] = frozenset()
-    given: tuple[Part, ...] = ()
+    sent: frozenset[int] = frozenset()
+    given: tuple[int, ...] = ()
     left: tuple[tuple[Part, ...], Mapping[str, object]] = ((), {})
     lock: Lock = field(default_factory=Lock)
+
+    def fork(self) -> "_Remembered":
+        """One that knows the same and learns apart."""
+        with self.lock:
+            return replace(self, held=self.held.fork(), lock=Lock())
+
+    def is_of(self, line: int, around: frozenset[str]) -> bool:
+        """Whether it was chosen for a cursor there, with the lines `around` it."""
+        if abs(line - self.line) > _FAR_LINES:
+            return False
+        return 2 * len(self.near & around) >= len(self.near) if self.near else len(around) <= _FEW_LINES
 
 
 class Surroundings:
@@ -78,7 +100,7 @@ class Surroundings:
         if self._has_nothing_for(document):
             return True
         known = self._remembered(document, key)
-        return known is not None and known.sent.issuperset(part.text for part in document.parts)
+        return known is not None and known.sent.issuperset(map(hash, document.parts))
 
     def prepare(
         self, document: Document, key: DocumentKey | None, room: int, *, keeps: bool
@@ -93,9 +115,10 @@ class Surroundings:
         known = self._remembered(document, key)
         if known is None:
             found = () if self._source is None else tuple(self._source.find(document, key))
-            known = _Remembered(found, document.prefix.count("\n"))
+            near = _lines_around(document, _NEAR_LINES)
+            known = _Remembered(found, document.prefix.count("\n"), near)
         elif not keeps:
-            known = replace(known, held=known.held.fork())
+            known = known.fork()
         with known.lock:
             result = self._around(known, document, room)
         if key is not None and keeps:
@@ -110,54 +133,84 @@ class Surroundings:
     def _keep_known(self, key: DocumentKey, known: _Remembered) -> None:
         with self._lock:
             others = [each for each in self._known.get(key, ()) if each is not known]
-            self._known[key] = (known, *others[: _MAX_PLACES - 1])
+            self._known[key] = (known, *others[: _MAX_PLACES_OF_ONE - 1])
             self._known.move_to_end(key)
-            if len(self._known) > _MAX_DOCUMENTS:
+            while sum(map(len, self._known.values())) > _MAX_PLACES:
                 self._known.popitem(last=False)
 
     def _around(
         self, known: _Remembered, document: Document, room: int
     ) -> tuple[Document, Mapping[str, object]]:
-        known.sent = frozenset(part.text for part in document.parts)
-        chosen = [each for each in known.found if each.part.text not in known.sent]
+        sent = {part.text for part in document.parts}
+        chosen = [each for each in known.found if each.part.text not in sent]
         # What the client finds worth reading stands nearer to the document.
         parts = (*(each.part for each in chosen), *document.parts)
         ledger: dict[str, object] = {}
         if chosen:
             ledger["found"] = [{"path": each.part.path, "reason": each.reason} for each in chosen]
-        if self._chain is not None and parts:
-            if parts != known.given:
-                known.left = self._shortened(parts, document, room, known.held)
-                known.given = parts
+        if self._chain is not None and parts and room > 0:
+            given = tuple(map(hash, parts))
+            if given != known.given:
+                known.left = self._shortened(parts, document, room, known)
+                known.given = given
             parts, shortened = known.left
             if shortened["lines_dropped"]:
                 ledger["compression"] = shortened
+        # Not before it is done: whoever comes meanwhile would wait for the lock on the event loop.
+        known.sent = frozenset(map(hash, document.parts))
         return replace(document, parts=parts), ledger
 
     def _remembered(self, document: Document, key: DocumentKey | None) -> _Remembered | None:
         places = () if key is None else self._known.get(key, ())
-        line = document.prefix.count("\n") if places else 0
-        return next((each for each in places if abs(line - each.line) <= _FAR_LINES), None)
+        if not places:
+            return None
+        line, around = document.prefix.count("\n"), _lines_around(document, _FAR_LINES)
+        return next((each for each in places if each.is_of(line, around)), None)
 
     def _shortened(
-        self, parts: Sequence[Part], document: Document, room: int, held: HeldDecisions
+        self, parts: Sequence[Part], document: Document, room: int, known: _Remembered
     ) -> tuple[tuple[Part, ...], Mapping[str, object]]:
         assert self._chain is not None, "asked for by whoever calls"
         given = [lined(part) for part in _last(parts, _MOST_CHARACTERS)]
         num_given = self._tokens.count(given)
         num_tokens = min(room, int(self._keep * num_given))
         budget = Budget(num_tokens, document.prefix, document.suffix, document.path, room)
-        shrunk = held.shrink(self._chain, given, budget)
-        if self._wanted is not None and self._wanted.cost(shrunk.parts) > room:
-            # What was decided at different times has no room together.
-            held.renew()
-            shrunk = held.shrink(self._chain, given, budget)
-        left = tuple(Part(part.text, part.path) for part in shrunk.parts if part.lines)
-        return left, {
+        shrunk = known.held.shrink(self._chain, given, budget)
+        if self._wanted is not None and (
+            self._wanted.cost(shrunk.parts) > room or _is_read_anew(known.left[0], _shown(shrunk))
+        ):
+            # What was decided at different times has no room together, or holding on to it saves little.
+            known.held.renew()
+            shrunk = known.held.shrink(self._chain, given, budget)
+        return _shown(shrunk), {
             "tokens": num_given,
             "tokens_left": self._tokens.count(shrunk.parts),
             "lines_dropped": shrunk.reasons(),
         }
+
+
+def _lines_around(document: Document, num_lines: int) -> frozenset[str]:
+    """Of so many whole lines before the cursor's and a third as many behind it those that tell files apart."""
+    before = document.prefix.rsplit("\n", num_lines + 1)[-num_lines - 1 : -1]
+    behind = document.suffix.split("\n", num_lines // 3 + 1)[1 : num_lines // 3 + 1]
+    return frozenset(line for each in (*before, *behind) if len(line := each.strip()) >= _TELLING)
+
+
+def _shown(shrunk: Shrunk) -> tuple[Part, ...]:
+    return tuple(Part(part.text, part.path) for part in shrunk.parts if part.lines)
+
+
+def _is_read_anew(before: Sequence[Part], now: Sequence[Part]) -> bool:
+    """Whether less than half of what was shown stays where it was: at the beginning."""
+    num_same = 0
+    for old, new in zip(before, now, strict=False):
+        if old.path != new.path:
+            break
+        pairs = zip(old.text, new.text, strict=False)
+        num_same += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if old.text != new.text:
+            break
+    return 2 * num_same < sum(len(part.text) for part in before)
 
 
 def _last(parts: Sequence[Part], num_characters: int) -> list[Part]:

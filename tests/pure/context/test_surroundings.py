@@ -4,6 +4,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halfline.context.compression.passes import Budget, LinedPart, Shrunk
 from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
 from halfline.context.sources.found import Found
@@ -211,3 +212,52 @@ def test_nothing_is_to_do_only_where_it_was_done_for_this_document_and_these_par
     assert surroundings.remembers(Document("a\nb", "", "main.py", (Part("y\n"),)), KEY)
     assert not surroundings.remembers(Document("a\nb", "", "main.py", (Part("z\n"),)), KEY)
     assert not surroundings.remembers(document, None)
+
+
+def test_a_window_that_moves_with_the_cursor_is_another_place_when_its_lines_are_others() -> None:
+    surroundings = made(Counting())
+    lines = [f"line number {number}\n" for number in range(1000)]
+
+    def found_at(line: int, typed: str = "") -> list[str]:
+        return around(surroundings, Document("".join(lines[line - 200 : line]) + typed, "", "main.py"))[0]
+
+    assert found_at(300) == found_at(300, "typed = ") == found_at(340) == ["found 1\n"]
+    assert found_at(900) == ["found 2\n"]
+    assert found_at(310) == ["found 1\n"]
+
+
+def test_a_request_without_a_document_chooses_for_none() -> None:
+    surroundings = made(Counting())
+    assert around(surroundings, Document("", "", "main.py"))[0] == ["found 1\n"]
+    written = "".join(f"line number {number}\n" for number in range(20))
+    assert around(surroundings, Document(written, "", "main.py"))[0] == ["found 2\n"]
+
+
+def test_where_what_stood_first_is_gone_the_room_is_filled_anew() -> None:
+    surroundings = made()
+    pieces = [Part(f"x{number} = 1\n" * 40, f"{number}.py") for number in range(4)]
+    document = Document("".join(f"x{number}, y{number}\n" for number in range(9)), "", "main.py")
+    for start in range(3):
+        given = replace(document, parts=tuple(pieces[start : start + 2]))
+        assert shown_in(surroundings, given, 200) == shown_in(made(), given, 200)
+
+
+def test_what_is_still_being_shortened_is_not_yet_remembered() -> None:
+    surroundings = made()
+    documents = [Document("a", "", "main.py", (Part(f"x = {number}\n" * 40, "a.py"),)) for number in range(2)]
+    around(surroundings, documents[0])
+    seen = []
+
+    class Asking:
+        def shrink(self, parts: Sequence[LinedPart], budget: Budget) -> Shrunk:
+            seen.append(surroundings.remembers(documents[1], KEY))
+            return Shrunk(tuple(parts), ())
+
+    surroundings._chain = Asking()  # type: ignore[assignment]
+    around(surroundings, documents[1])
+    assert seen and not any(seen) and surroundings.remembers(documents[1], KEY)
+
+
+def test_a_model_that_is_shown_no_other_files_has_them_left_as_they_are() -> None:
+    document = Document("a", "", "main.py", (Part("x = 1\n" * 40, "a.py"),))
+    assert made().prepare(document, KEY, 0, keeps=True) == (document, {})
