@@ -25,9 +25,10 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -102,9 +103,12 @@ def cursors(file: Path, tokens: LineTokens) -> Iterator[tuple[Item, str]]:
 
 
 class Arms:
-    def __init__(self, reader: Reader, tokens: LineTokens, vocab_size: int, room: int) -> None:
+    def __init__(
+        self, reader: Reader, encode: Callable[[str], Sequence[int]], vocab_size: int, room: int
+    ) -> None:
         self._reader = reader
-        self._tokens = tokens
+        self._encode = encode
+        self._tokens = LineTokens(encode)
         self._vocab_size = vocab_size
         self._room = room
 
@@ -119,15 +123,17 @@ class Arms:
         room = self._room if not share else int(float(share) * num_first)
         num_tokens = int(float(share or 1) * self._tokens.count(first_left))
         budget = Budget(num_tokens, before, path=item.path, room=room)
+        # Not what other arms split into tokens before: a server meets these lines for the first time.
+        chosen_by = self._pass(name, LineTokens(self._encode))
         began = time.process_time()
-        left = self._pass(name).shrink(given, budget).parts
+        left = chosen_by.shrink(given, budget).parts
         shrink_ms = (time.process_time() - began) * 1e3
         return self._reader.measure_left(item, left, shrink_ms, num_first, num_first - self._cost(left))
 
-    def _pass(self, name: str) -> Pass:
+    def _pass(self, name: str, tokens: LineTokens) -> Pass:
         if name == "wanted":
-            return Wanted(self._tokens)
-        return First(self._tokens) if name == "first" else build_chain([name], self._tokens, self._vocab_size)  # type: ignore[list-item]
+            return Wanted(tokens)
+        return First(tokens) if name == "first" else build_chain([name], tokens, self._vocab_size)  # type: ignore[list-item]
 
     def _cost(self, parts: Sequence[LinedPart]) -> int:
         return self._tokens.count(parts) + sum(_head(part, self._tokens) for part in parts if part.lines)
@@ -195,12 +201,12 @@ def main() -> None:
         most = max(1.0, *(float(arm.partition("@")[2] or 1) for arm in options.arms))
         num_blocks = blocks_for(int(most * options.room) + 2 * WINDOW_TOKENS + options.true + _HEADS)
         executor = NativeExecutor(checkpoint, num_blocks=num_blocks, num_threads=options.threads)
-    tokens = LineTokens(lambda text: tokenizer.encode(text, continues=True))
+    encode = partial(tokenizer.encode, continues=True)
     reader = Reader(executor, tokenizer, options.true)
-    measuring = Arms(reader, tokens, vocab_size, options.room)
+    measuring = Arms(reader, encode, vocab_size, options.room)
     arms = ["first", *options.arms]
     found: dict[str, list[Measured]] = {arm: [] for arm in arms}
-    chosen = list(cursors(options.repository, tokens))[: options.cursors]
+    chosen = list(cursors(options.repository, LineTokens(encode)))[: options.cursors]
     known = known_results(options.record)
     for number, (item, before) in enumerate(chosen, 1):
         reader.next_item()

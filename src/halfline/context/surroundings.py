@@ -154,7 +154,7 @@ class Surroundings:
                 known.left = self._shortened(parts, document, room, known)
                 known.given = given
             parts, shortened = known.left
-            if shortened["lines_dropped"]:
+            if shortened["lines_dropped"] or shortened["parts_dropped"]:
                 ledger["compression"] = shortened
         # Not before it is done: whoever comes meanwhile would wait for the lock on the event loop.
         known.sent = frozenset(map(hash, document.parts))
@@ -182,10 +182,12 @@ class Surroundings:
             # What was decided at different times has no room together, or holding on to it saves little.
             known.held.renew()
             shrunk = known.held.shrink(self._chain, given, budget)
-        return _shown(shrunk), {
+        shown = _shown(shrunk)
+        return shown, {
             "tokens": num_given,
             "tokens_left": self._tokens.count(shrunk.parts),
             "lines_dropped": shrunk.reasons(),
+            "parts_dropped": len(parts) - len(shown),
         }
 
 

@@ -108,7 +108,8 @@ def test_parts_are_shortened_and_the_ledger_says_by_how_much_and_why() -> None:
     document = Document("a\n", "", "main.py", (Part("# remark\nx = 1\n", "a.py"), Part("# all\n", "b.py")))
     texts, ledger = around(made(compression=("comments",)), document)
     assert texts == ["x = 1\n"]
-    assert ledger == {"compression": {"tokens": 21, "tokens_left": 6, "lines_dropped": {"comment": 2}}}
+    dropped = {"lines_dropped": {"comment": 2}, "parts_dropped": 1}
+    assert ledger == {"compression": {"tokens": 21, "tokens_left": 6, **dropped}}
 
 
 def shown_in(surroundings: Surroundings, document: Document, room: int) -> list[str]:

@@ -61,7 +61,12 @@ def test_what_was_found_is_in_the_prompt_shortened_and_in_the_receipt_with_its_r
     front = "<repo_name>repository\n<file_sep>other.py\nx = 1\n<file_sep>main.py\n"
     assert first.startswith(front) and second.startswith(front)
     assert ledger["found"] == [{"path": "other.py", "reason": "named near the cursor"}]
-    assert ledger["compression"] == {"tokens": 17, "tokens_left": 6, "lines_dropped": {"comment": 1}}
+    assert ledger["compression"] == {
+        "tokens": 17,
+        "tokens_left": 6,
+        "lines_dropped": {"comment": 1},
+        "parts_dropped": 0,
+    }
 
 
 def test_a_document_behind_other_files_begins_with_no_space_of_its_own() -> None:
