@@ -17,7 +17,8 @@ from halfline.text.file_markers import FileMarkers
 _REPOSITORY = "repository"  # nobody tells its name
 _UNNAMED = "untitled"
 
-_MAX_TOKEN_CHARACTERS = 16  # a longer piece cannot fit, so it is not encoded to see whether it does
+MAX_TOKEN_CHARACTERS = 16
+"""A piece that is longer than room for it cannot fit, so it is not encoded to see whether it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +78,14 @@ class OtherFiles:
 
     def _whole(self, markers: FileMarkers, part: Part, room: int) -> tuple[int, ...] | None:
         """None where it does not fit with its marker."""
-        if len(part.text) > room * _MAX_TOKEN_CHARACTERS:
+        if len(part.text) > room * MAX_TOKEN_CHARACTERS:
             return None
         token_ids = self._file(markers, part.path, part.text)
         return token_ids if len(token_ids) <= room else None
 
     def _beginning(self, markers: FileMarkers, part: Part, room: int) -> tuple[int, ...] | None:
         """Of a part that does not fit whole its first lines; None where not even one does."""
-        lines = part.text[: max(0, room) * _MAX_TOKEN_CHARACTERS].splitlines(keepends=True)
+        lines = part.text[: max(0, room) * MAX_TOKEN_CHARACTERS].splitlines(keepends=True)
         left = room - len(self._file(markers, part.path, ""))
         num_lines = 0
         for line in lines:

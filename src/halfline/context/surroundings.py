@@ -17,10 +17,11 @@ from threading import Lock
 
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
-from halfline.context.compression.passes import Budget, Chain, LineTokens, Pass, Shrunk, lined
+from halfline.context.compression.passes import Budget, Chain, LinedPart, LineTokens, Pass, Shrunk, lined
 from halfline.context.compression.wanted import Wanted
 from halfline.context.documents import DocumentKey
 from halfline.context.options import ContextOptions
+from halfline.context.other_files import MAX_TOKEN_CHARACTERS
 from halfline.context.sources.found import Found, Source
 from halfline.context.sources.recent import RecentFiles
 from halfline.request import Document, Part
@@ -37,6 +38,10 @@ _FEW_LINES = 8  # as many may be written where there were none
 
 _MOST_CHARACTERS = 1 << 17
 """Of parts that passes read: some hundred times what a prompt has room for."""
+
+_PART_CHARACTERS = (
+    64  # as many does a part count besides its text, so that ten thousand of one line are not read
+)
 
 
 @dataclass(slots=True)
@@ -171,7 +176,8 @@ class Surroundings:
         self, parts: Sequence[Part], document: Document, room: int, known: _Remembered
     ) -> tuple[tuple[Part, ...], Mapping[str, object]]:
         assert self._chain is not None, "asked for by whoever calls"
-        given = [lined(part) for part in _last(parts, _MOST_CHARACTERS)]
+        most = room * MAX_TOKEN_CHARACTERS
+        given = [_with_room(lined(part), most) for part in _last(parts, _MOST_CHARACTERS)]
         num_given = self._tokens.count(given)
         num_tokens = min(room, int(self._keep * num_given))
         budget = Budget(num_tokens, document.prefix, document.suffix, document.path, room)
@@ -215,13 +221,27 @@ def _is_read_anew(before: Sequence[Part], now: Sequence[Part]) -> bool:
     return 2 * num_same < sum(len(part.text) for part in before)
 
 
+def _with_room(part: LinedPart, num_characters: int) -> LinedPart:
+    """Without lines longer than that, and without any where its path is: nobody splits a minified file into tokens to
+    see that it does not fit.
+    """
+    if len(part.path or "") > num_characters:
+        return replace(part, lines=())
+    return replace(part, lines=tuple(line for line in part.lines if len(line.text) <= num_characters))
+
+
 def _last(parts: Sequence[Part], num_characters: int) -> list[Part]:
     """Of parts longer than that together the last ones, and whole lines of the one before these."""
     chosen: list[Part] = []
     for part in reversed(parts):
+        num_characters -= _PART_CHARACTERS
+        if num_characters <= 0:
+            break
         if len(part.text) > num_characters:
             end = part.text.rfind("\n", 0, num_characters) + 1
-            return [replace(part, text=part.text[:end]), *chosen] if end else chosen
+            if end:
+                chosen.append(replace(part, text=part.text[:end]))
+            break
         num_characters -= len(part.text)
-        chosen.insert(0, part)
-    return chosen
+        chosen.append(part)
+    return chosen[::-1]

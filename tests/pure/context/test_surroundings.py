@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -156,12 +157,15 @@ def test_a_document_without_other_files_has_nothing_to_prepare() -> None:
     assert not made(Counting()).remembers(Document("a\n", "", "main.py"), KEY)
 
 
-def test_of_huge_files_the_beginning_is_read_and_of_many_the_last_ones() -> None:
-    huge = Part("x = 1\n" * 1_000_000, "huge.py")
-    late = Part("y = 2\n" * 15_000, "late.py")
-    for parts in ((huge,), (huge, late), (Part("z" * 6_000_000, "line.js"), late)):
+def test_of_huge_files_the_beginning_is_read_and_of_many_the_last_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("halfline.context.surroundings._MOST_CHARACTERS", 1 << 13)
+    huge = Part("x = 1\n" * 60_000, "huge.py")
+    late = Part("y = 2\n" * 900, "late.py")
+    for parts in ((huge,), (huge, late), (Part("z" * 400_000, "line.js"), late)):
         _, ledger = made().prepare(Document("a", "", "main.py", parts), KEY, 100, keeps=True)
-        assert 40_000 < ledger["compression"]["tokens"] <= 1 << 17  # type: ignore[index]
+        assert 2_500 < ledger["compression"]["tokens"] <= 1 << 13  # type: ignore[index]
 
 
 @settings(max_examples=30, deadline=None)
@@ -262,3 +266,20 @@ def test_what_is_still_being_shortened_is_not_yet_remembered() -> None:
 def test_a_model_that_is_shown_no_other_files_has_them_left_as_they_are() -> None:
     document = Document("a", "", "main.py", (Part("x = 1\n" * 40, "a.py"),))
     assert made().prepare(document, KEY, 0, keeps=True) == (document, {})
+
+
+def test_what_is_far_too_long_for_the_room_is_not_split_into_tokens_and_the_rest_is_shown() -> None:
+    minified = Part("x=1;" * 9_000 + "\ny = 2\n", "a.js")
+    document = Document("a", "", "main.py", (minified, Part("z = 3\n", "p" * 9_000), Part("z = 4\n", "b.py")))
+    shown, ledger = made().prepare(document, KEY, 100, keeps=True)
+    assert shown.parts == (Part("y = 2\n", "a.js"), Part("z = 4\n", "b.py"))
+    assert ledger == {
+        "compression": {"tokens": 12, "tokens_left": 12, "lines_dropped": {}, "parts_dropped": 1}
+    }
+
+
+def test_of_ten_thousand_pieces_of_one_line_the_last_ones_are_read() -> None:
+    parts = tuple(Part(f"x{number}\n", f"{number}.py") for number in range(10_000))
+    shown, ledger = made().prepare(Document("a", "", "main.py", parts), KEY, 100, keeps=True)
+    assert ledger["compression"]["tokens"] < 20_000  # type: ignore[index]
+    assert shown.parts and int(shown.parts[0].text[1:]) > 5_000
