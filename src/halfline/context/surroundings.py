@@ -101,11 +101,13 @@ class Surroundings:
         self._lock = Lock()
 
     def remembers(self, document: Document, key: DocumentKey | None) -> bool:
-        """Whether `prepare` has nothing to search, and no part that it was not given before."""
+        """Whether `prepare` has nothing to search, no part that it was not given before, and nobody to wait for."""
         if self._has_nothing_for(document):
             return True
         known = self._remembered(document, key)
-        return known is not None and known.sent.issuperset(map(hash, document.parts))
+        if known is None or known.lock.locked():
+            return False
+        return known.sent.issuperset(map(hash, document.parts))
 
     def prepare(
         self, document: Document, key: DocumentKey | None, room: int, *, keeps: bool
@@ -161,7 +163,6 @@ class Surroundings:
             parts, shortened = known.left
             if shortened["lines_dropped"] or shortened["parts_dropped"]:
                 ledger["compression"] = shortened
-        # Not before it is done: whoever comes meanwhile would wait for the lock on the event loop.
         known.sent = frozenset(map(hash, document.parts))
         return replace(document, parts=parts), ledger
 

@@ -247,7 +247,7 @@ def test_where_what_stood_first_is_gone_the_room_is_filled_anew() -> None:
         assert shown_in(surroundings, given, 200) == shown_in(made(), given, 200)
 
 
-def test_what_is_still_being_shortened_is_not_yet_remembered() -> None:
+def test_who_would_have_to_wait_for_what_is_being_shortened_has_something_to_do() -> None:
     surroundings = made()
     documents = [Document("a", "", "main.py", (Part(f"x = {number}\n" * 40, "a.py"),)) for number in range(2)]
     around(surroundings, documents[0])
@@ -255,7 +255,7 @@ def test_what_is_still_being_shortened_is_not_yet_remembered() -> None:
 
     class Asking:
         def shrink(self, parts: Sequence[LinedPart], budget: Budget) -> Shrunk:
-            seen.append(surroundings.remembers(documents[1], KEY))
+            seen.extend(surroundings.remembers(document, KEY) for document in documents)
             return Shrunk(tuple(parts), ())
 
     surroundings._chain = Asking()  # type: ignore[assignment]
