@@ -7,8 +7,9 @@ around the cursor (relatedness.py).
 
     worth of a line    of its surroundings + 1 at the line that defines a used name, falling to 0 twenty lines on
 
-One more than half of what full repetition is worth, so that a definition stays before all but near copies. Where
-everything fits nothing is left out.
+The surroundings of most lines of one project are worth 0.6 to 2.6 (16 pieces of 64 lines of this one), those of a copy
+of what stands at the cursor 12: so a definition stays before what is about as related as itself, and a near copy before
+any. Where everything fits nothing is left out.
 """
 
 from collections.abc import Sequence
