@@ -32,6 +32,8 @@ _MAX_PLACES_OF_ONE = 4  # document, the latest
 _FAR_LINES = 150
 """From the cursor's line at which parts were chosen: about what a window shows."""
 
+_TEXT_BEFORE, _TEXT_BEHIND = 1 << 16, 1 << 13  # characters, at least what passes look at
+
 _NEAR_LINES = 24  # before the cursor; a third as many behind it
 _TELLING = 8  # characters: shorter lines are everywhere
 _FEW_LINES = 8  # as many may be written where there were none
@@ -39,21 +41,21 @@ _FEW_LINES = 8  # as many may be written where there were none
 _MOST_CHARACTERS = 1 << 17
 """Of parts that passes read: some hundred times what a prompt has room for."""
 
-_PART_CHARACTERS = (
-    64  # as many does a part count besides its text, so that ten thousand of one line are not read
-)
+_PART_CHARACTERS = 64
+"""As many does a part count besides its text, so that of ten thousand of one line two thousand are read."""
 
 
 @dataclass(slots=True)
 class _Remembered:
     """`found` was chosen with the cursor in line `line`, between the lines `near`; `sent` are the hashes of the
     client's parts and `given` those of all parts, as they were last, and `left` is what they were shortened to. Who
-    changes it has the lock.
+    changes it has the lock. `text` is the last of what stood before the cursor, and the first behind it.
     """
 
     found: tuple[Found, ...]
     line: int
     near: frozenset[str]
+    text: tuple[str, str] = ("", "")
     held: HeldDecisions = field(default_factory=HeldDecisions)
     sent: frozenset[int] = frozenset()
     given: tuple[int, ...] = ()
@@ -148,6 +150,8 @@ class Surroundings:
     def _around(
         self, known: _Remembered, document: Document, room: int
     ) -> tuple[Document, Mapping[str, object]]:
+        if not _is_empty(document):
+            known.text = document.prefix[-_TEXT_BEFORE:], document.suffix[:_TEXT_BEHIND]
         sent = {part.text for part in document.parts}
         chosen = [each for each in known.found if each.part.text not in sent]
         # What the client finds worth reading stands nearer to the document.
@@ -170,6 +174,8 @@ class Surroundings:
         places = () if key is None else self._known.get(key, ())
         if not places:
             return None
+        if document.parts and _is_empty(document):
+            return places[0]  # a client has the text of other files read for what is asked next
         line, around = document.prefix.count("\n"), _lines_around(document, _FAR_LINES)
         return next((each for each in places if each.is_of(line, around)), None)
 
@@ -181,7 +187,8 @@ class Surroundings:
         given = [_with_room(lined(part), most) for part in _last(parts, _MOST_CHARACTERS)]
         num_given = self._tokens.count(given)
         num_tokens = min(room, int(self._keep * num_given))
-        budget = Budget(num_tokens, document.prefix, document.suffix, document.path, room)
+        text = known.text if _is_empty(document) else (document.prefix, document.suffix)
+        budget = Budget(num_tokens, *text, document.path, room)
         shrunk = known.held.shrink(self._chain, given, budget)
         if self._wanted is not None and (
             self._wanted.cost(shrunk.parts) > room or _is_read_anew(known.left[0], _shown(shrunk))
@@ -196,6 +203,10 @@ class Surroundings:
             "lines_dropped": shrunk.reasons(),
             "parts_dropped": len(parts) - len(shown),
         }
+
+
+def _is_empty(document: Document) -> bool:
+    return not document.prefix and not document.suffix
 
 
 def _lines_around(document: Document, num_lines: int) -> frozenset[str]:

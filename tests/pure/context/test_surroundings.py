@@ -283,3 +283,14 @@ def test_of_ten_thousand_pieces_of_one_line_the_last_ones_are_read() -> None:
     shown, ledger = made().prepare(Document("a", "", "main.py", parts), KEY, 100, keeps=True)
     assert ledger["compression"]["tokens"] < 20_000  # type: ignore[index]
     assert shown.parts and int(shown.parts[0].text[1:]) > 5_000
+
+
+def test_a_request_without_a_document_reads_what_the_next_keystroke_will() -> None:
+    surroundings = made()
+    written = "".join(f"line number {number}\n" for number in range(20)) + "x = total("
+    first = Part("# licence\n" * 20, "a.py")
+    late = Part("# more\n" * 20 + "def total(items):\n    return 1\n" + "# more\n" * 20, "b.py")
+    shown_in(surroundings, Document(written, "", "main.py", (first,)), 60)
+    warm = shown_in(surroundings, Document("", "", "main.py", (first, late)), 60)
+    assert "def total" in warm[-1]
+    assert shown_in(surroundings, Document(written + "i", "", "main.py", (first, late)), 60) == warm
