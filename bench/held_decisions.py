@@ -3,9 +3,9 @@
     python -m bench.held_decisions MODEL.gguf TRACE.json.gz [--keystrokes N] [--write FILE.json]
 
 Keystrokes of the recorded document, every third from transaction 12,000 on; beside it two pieces of 6,000 characters
-from a later state of it, as if they were other files, shortened to 69 % where a pass can choose. Counted is what stands
-behind the first token that differs from the keystroke before: all of that has to be computed again. The last line is
-JSON.
+from a later state of it, as if they were other files, shortened to 69 % where a pass can choose, as `wanted` does.
+Counted is what stands behind the first token that differs from the keystroke before: all of that has to be computed
+again. The last line is JSON.
 """
 
 import argparse
@@ -19,7 +19,8 @@ from halfline.bench.replay.trace import load
 from halfline.context.compression.choice import build_chain
 from halfline.context.compression.held import HeldDecisions
 from halfline.context.compression.names import PASS_NAMES
-from halfline.context.compression.passes import Budget, LineTokens, Shrunk, lined
+from halfline.context.compression.passes import Budget, LineTokens, Pass, Shrunk, lined
+from halfline.context.compression.wanted import Wanted
 from halfline.model.load import open_checkpoint
 from halfline.request import Part
 from halfline.text.tokenizer import Tokenizer
@@ -62,10 +63,11 @@ def main() -> None:
     parts = [lined(Part(later[start:][:_CHARACTERS], f"other{start}.rs")) for start in _STARTS]
     room = int(0.69 * tokens.count(parts))
     typed = list(trace.stretch(_FIRST, options.keystrokes).keystrokes())[::_EVERY]
-    budgets = [Budget(room, each.prefix, each.suffix) for each in typed]
+    budgets = [Budget(room, each.prefix, each.suffix, room=room) for each in typed]
+    chains: dict[str, Pass] = {name: build_chain((name,), tokens, vocab_size) for name in PASS_NAMES}
     rows = {}
-    for name in PASS_NAMES:
-        chain, held = build_chain((name,), tokens, vocab_size), HeldDecisions()
+    for name, chain in (chains | {"wanted": Wanted(tokens)}).items():
+        held = HeldDecisions()
         rows[name] = {
             "held": read_again(partial(held.shrink, chain, parts), budgets, tokens),
             "anew": read_again(partial(chain.shrink, parts), budgets, tokens),
