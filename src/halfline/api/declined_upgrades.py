@@ -31,13 +31,15 @@ class DecliningParser:
         return bool(self._parser.should_upgrade()) and self._parser.get_method() != b"CONNECT"
 
     def feed_data(self, data: bytes) -> None:
-        """Raises httptools.HttpParserError."""
+        """Raises httptools.HttpParserError, and HttpParserUpgrade for CONNECT, which is no offer."""
         rest = data
         while rest:
             try:
                 self._parser.feed_data(rest)
                 return
             except httptools.HttpParserUpgrade as offer:
+                if not self.offers:
+                    raise
                 (head_end,) = offer.args
                 rest = self._head() + rest[head_end:]
 

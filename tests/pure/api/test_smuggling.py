@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+import httptools
 import pytest
 import uvicorn
 
+from halfline.api.declined_upgrades import DecliningParser
 from halfline.api.patience import patient_protocol
 
 pytestmark = pytest.mark.anyio
@@ -112,3 +114,22 @@ async def test_an_offer_is_declined_with_an_answer_in_whatever_form_it_comes(raw
     async with raw() as (stage, say):
         heard = await say(*[chunked + socket] * 40)
         assert heard.count(b"HTTP/1.1 200 OK") == len(stage.pipeline.requests) == 80
+
+
+class _Heads:
+    """What a parser tells of the messages it reads."""
+
+    def __init__(self) -> None:
+        self.urls: list[bytes] = []
+
+    def on_url(self, url: bytes) -> None:
+        self.urls.append(url)
+
+
+def test_a_tunnel_is_no_offer_and_is_not_read_again_for_ever() -> None:
+    heads = _Heads()
+    parser = httptools.HttpRequestParser(heads)
+    declining = DecliningParser(parser, lambda: b"CONNECT a.b:443 HTTP/1.1\r\n\r\n")
+    with pytest.raises(httptools.HttpParserUpgrade):
+        declining.feed_data(b"CONNECT a.b:443 HTTP/1.1\r\nhost: a\r\n\r\nabc")
+    assert heads.urls == [b"a.b:443"]
