@@ -1,7 +1,10 @@
 """A SQLite file that several processes may share and that outlives `kill -9`, for its owner alone."""
 
 import sqlite3
+import time
 from pathlib import Path
+
+_BETWEEN_TRIES_S = 0.01
 
 
 def opened(path: Path, schema: str, version: int, busy_s: float) -> sqlite3.Connection:
@@ -14,7 +17,7 @@ def opened(path: Path, schema: str, version: int, busy_s: float) -> sqlite3.Conn
     path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("pragma journal_mode = wal")
+        _write_ahead(connection, busy_s)
         connection.execute("pragma synchronous = normal")
         (found,) = connection.execute("pragma user_version").fetchone()
         if found not in (0, version):
@@ -24,3 +27,16 @@ def opened(path: Path, schema: str, version: int, busy_s: float) -> sqlite3.Conn
         connection.close()
         raise
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, busy_s: float) -> None:
+    """Where the mode changes SQLite does not wait for who has the file: another one that opens it just now."""
+    give_up = time.monotonic() + busy_s
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= give_up:
+                raise
+        time.sleep(_BETWEEN_TRIES_S)
