@@ -17,7 +17,7 @@ def opened(path: Path, schema: str, version: int, busy_s: float) -> sqlite3.Conn
     path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
-        _write_ahead(connection, busy_s)
+        write_ahead(connection, busy_s)
         connection.execute("pragma synchronous = normal")
         (found,) = connection.execute("pragma user_version").fetchone()
         if found not in (0, version):
@@ -29,8 +29,10 @@ def opened(path: Path, schema: str, version: int, busy_s: float) -> sqlite3.Conn
     return connection
 
 
-def _write_ahead(connection: sqlite3.Connection, busy_s: float) -> None:
-    """Where the mode changes SQLite does not wait for who has the file: another one that opens it just now."""
+def write_ahead(connection: sqlite3.Connection, busy_s: float) -> None:
+    """Have WAL mode. Where the mode changes SQLite itself does not wait for who has the file, such as another one that
+    opens it just now; here it is waited for, up to `busy_s`. Raises sqlite3.Error.
+    """
     give_up = time.monotonic() + busy_s
     while True:
         try:

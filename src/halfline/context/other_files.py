@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from halfline.context.chunks.chunk_tokens import ChunkTokens
+from halfline.context.sources.definitions import lines_of
 from halfline.request import Document, Part
 from halfline.text.file_markers import FileMarkers
 
@@ -85,7 +86,7 @@ class OtherFiles:
 
     def _beginning(self, markers: FileMarkers, part: Part, room: int) -> tuple[int, ...] | None:
         """Of a part that does not fit whole its first lines; None where not even one does."""
-        lines = part.text[: max(0, room) * MAX_TOKEN_CHARACTERS].splitlines(keepends=True)
+        lines = lines_of(part.text[: max(0, room) * MAX_TOKEN_CHARACTERS])
         left = room - len(self._file(markers, part.path, ""))
         num_lines = 0
         for line in lines:

@@ -12,7 +12,6 @@ say which file it is of.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from threading import Lock
 
 from halfline.context.compression.choice import build_chain
@@ -24,6 +23,7 @@ from halfline.context.options import ContextOptions
 from halfline.context.other_files import MAX_TOKEN_CHARACTERS
 from halfline.context.sources.found import Found, Source
 from halfline.context.sources.recent import RecentFiles
+from halfline.document.encoded_text import common_length
 from halfline.request import Document, Part
 from halfline.text.tokenizer import Tokenizer
 
@@ -226,8 +226,7 @@ def _is_read_anew(before: Sequence[Part], now: Sequence[Part]) -> bool:
     for old, new in zip(before, now, strict=False):
         if old.path != new.path:
             break
-        pairs = zip(old.text, new.text, strict=False)
-        num_same += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        num_same += common_length(old.text, new.text)
         if old.text != new.text:
             break
     return 2 * num_same < sum(len(part.text) for part in before)

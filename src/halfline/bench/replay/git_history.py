@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from halfline.bench.replay.trace import Edit, Trace, Transaction
+from halfline.document.encoded_text import common_length
 
 _MOST_BYTES = 1 << 20  # of one version: comparing longer ones line by line takes too long
 
@@ -59,8 +60,8 @@ def typed(old: str, new: str) -> Iterator[Transaction]:
 
 def _hunk(place: int, gone: str, come: str) -> Iterator[Transaction]:
     """What both begin and end with is left alone."""
-    start = _common(gone, come)
-    end = _common(gone[start:][::-1], come[start:][::-1])
+    start = common_length(gone, come)
+    end = common_length(gone[start:][::-1], come[start:][::-1])
     place += start
     num_gone = len(gone) - start - end
     if num_gone:
@@ -80,15 +81,6 @@ def strokes(text: str) -> Iterator[str]:
                 j += 1
         yield text[i:j]
         i = j
-
-
-def _common(a: str, b: str) -> int:
-    length = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        length += 1
-    return length
 
 
 def _git(repository: Path, *arguments: str) -> str:

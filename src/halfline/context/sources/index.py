@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from halfline.cache.sqlite_file import write_ahead
 from halfline.context.compression.words import names
 from halfline.context.sources import files
 from halfline.context.sources.definitions import definitions, lines_of
@@ -28,6 +29,7 @@ _MAX_QUERY_NAMES = 12  # the rarest; a name that is everywhere finds nothing in 
 _MAX_DOCUMENTS_OF_A_NAME = 400  # pieces
 _FORMAT = 2
 
+_BUSY_S = 10.0
 _PATIENCE_S = 5.0  # until another update ends
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -178,7 +180,7 @@ class WorkspaceIndex:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._file, timeout=10.0)) as database:
+        with closing(sqlite3.connect(self._file, timeout=_BUSY_S)) as database:
             yield database
 
     @contextmanager
@@ -232,7 +234,7 @@ def index_of(root: Path, data_dir: Path) -> WorkspaceIndex:
 def _prepare(database: sqlite3.Connection) -> None:
     """An index of another format is made anew: everything in it can be read again."""
     (version,) = database.execute("pragma user_version").fetchone()
-    database.execute("pragma journal_mode = wal")
+    write_ahead(database, _BUSY_S)
     database.execute("pragma synchronous = normal")
     if version == _FORMAT:
         return
