@@ -7,15 +7,14 @@ from random import Random
 
 from engine_world import KEYS, KINDS, PRIORITIES, Action, Shape, World, prompt_of
 
-MAX_OPEN = 12
-
 _WEIGHTS = {"ask": 2, "ask after": 2, "call off": 1, "step": 12, "save": 3, "work on disk": 4, "wait": 1}
 
 
 class Walk:
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, max_open: int = 12) -> None:
         self.random = Random(seed)
         self.world = World(directory, self.random)
+        self._max_open = max_open
 
     def take(self, num_steps: int) -> dict[str, int]:
         """How often what happened."""
@@ -52,13 +51,13 @@ class Walk:
         return self.random.choices([self._ask, self._ask_after, self._call_off], k=self.random.randint(0, 3))
 
     def _ask(self) -> None:
-        if len(self.world.open) > MAX_OPEN:
+        if len(self.world.open) > self._max_open:
             self._call_off()
         blocks = self.random.choices([0, 1], k=self.random.randint(0, 4))
         self.world.ask(prompt_of(blocks, self._some_tokens()), self._some_shape())
 
     def _ask_after(self) -> None:
-        if len(self.world.open) > MAX_OPEN:
+        if len(self.world.open) > self._max_open:
             self._call_off()
         self.world.ask_after(self.random.randrange(100), self._some_tokens(), self._some_shape())
 

@@ -21,6 +21,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from character_work import Characters
+from decoding import Decoding
 from numpy.typing import NDArray
 
 from halfline.engine.hash_executor import HashExecutor
@@ -54,7 +55,9 @@ class BrokenStep(Exception):
 
 
 class World:
-    """`random` chooses the engine's options and, of what happens, only how long a step takes."""
+    """`random` chooses the engine's options, whether its executor decodes by itself and, of what happens, only how long
+    a step takes, and within which of several in a row it happens.
+    """
 
     def __init__(self, directory: Path, random: Random) -> None:
         self.random = random
@@ -77,7 +80,8 @@ class World:
         self._begin()
 
     def _begin(self) -> None:
-        self._executor = ChainExecutor(self._num_blocks, self._kv_format, self._step_runs)
+        chain = self.random.choice([ChainExecutor, DecodingChain])
+        self._executor = chain(self._num_blocks, self._kv_format, self._step_runs)
         self._store = DiskStore(self._directory, SCOPE, MAX_DISK_BYTES, self._name_bytes)
         self._loop = EngineLoop(self._executor, self._options, lambda: self.now, self._deliver, self._store)
 
@@ -114,6 +118,7 @@ class World:
         self._leaving -= due
         if self._loop._scheduler.can_run:
             self._loop._step()
+        self._happen()  # what there was no further step in a row for
 
     def break_down(self, *within: Action) -> None:
         """The next step raises after all of that, and another engine opens the directory."""
@@ -175,9 +180,16 @@ class World:
 
     def _step_runs(self, batch: Batch) -> None:
         self.now += self.random.uniform(0.001, 0.03)
-        for action in self._within_step:
-            action()
+        plan = self._loop._guard._plan
+        if plan is not None and plan.goes_on and self.random.random() < 0.5:
+            return
+        self._happen()
         self.counts["stopped"] += self._executor.stop_flag.is_set()
+
+    def _happen(self) -> None:
+        actions, self._within_step = self._within_step, []
+        for action in actions:
+            action()
 
     def _raise(self) -> None:
         raise BrokenStep
@@ -213,6 +225,7 @@ class World:
         stats = self._loop._stats()
         self.counts["preempted"] += stats.total_preemptions
         self.counts["evicted"] += stats.total_evicted_blocks + stats.total_evicted_tails
+        self.counts["went on"] += stats.total_greedy_run_tokens
         self.counts["copied"] += stats.total_copied_blocks
         self.counts["reused"] += stats.total_reused_tokens
         self.counts["saved"] += stats.total_saved_blocks
@@ -362,6 +375,10 @@ class ChainExecutor(HashExecutor):
             if stored[place] != past:
                 raise InvariantBroken(f"place {place} was computed behind another past")
         return past
+
+
+class DecodingChain(Decoding, ChainExecutor):
+    """The same, several steps in a row."""
 
 
 def prompt_of(blocks: Sequence[int], own: Sequence[int]) -> list[int]:

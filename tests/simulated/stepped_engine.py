@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 from halfline.engine.drafting import Drafter
+from halfline.engine.greedy_runs import longest_run
 from halfline.engine.hash_executor import HashExecutor
 from halfline.engine.options import EngineOptions
 from halfline.engine.plan import Plan
@@ -29,12 +30,14 @@ class SteppedEngine:
     ) -> None:
         self.executor = executor or HashExecutor(64)
         self.pool = BlockPool(self.executor.num_blocks)
+        options = options or EngineOptions(step_tokens=64, max_num_seqs=8)
         self.scheduler = Scheduler(
             self.pool,
             PrefixIndex(),
-            options or EngineOptions(step_tokens=64, max_num_seqs=8),
+            options,
             drafter,
             self.executor.kv_format,
+            max_run_tokens=longest_run(self.executor, options),
         )
         self._runner = Runner(self.executor)
         self.plans: list[Plan] = []

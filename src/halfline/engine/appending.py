@@ -11,7 +11,8 @@ from halfline.sampling.sampler import Scored
 def append(sequence: Sequence, sampled: Iterable[Scored]) -> tuple[Piece, FinishReason | None]:
     """Append sampled tokens up to the one that ends the sequence; what may be shown of them, and why it ended.
 
-    All but the first were sampled behind a draft token that was right, and so was that one's KV: it counts as computed.
+    All but the first were sampled behind a token, of a draft that was right or of a greedy run, whose KV is written: it
+    counts as computed.
     """
     shown = NOTHING
     for position, token in enumerate(sampled):

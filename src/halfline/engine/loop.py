@@ -7,8 +7,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from halfline.engine.greedy_runs import longest_run
 from halfline.engine.options import EngineOptions
 from halfline.engine.plan import Plan
 from halfline.engine.runner import Runner
@@ -25,7 +27,7 @@ from halfline.kv.disk_worker import DiskWorker
 from halfline.kv.pins import Pins
 from halfline.kv.prefix_index import PrefixIndex
 from halfline.model.executor import BLOCK_TOKENS, Executor
-from halfline.request import FinishReason
+from halfline.request import FinishReason, Priority
 from halfline.telemetry.latencies import Latencies
 
 _LAST_SAVES_S = 1.0  # how long a shutdown goes on saving blocks that never had their turn
@@ -81,7 +83,10 @@ class EngineLoop:
         drafter = Speculation(options.max_draft_tokens) if options.speculation == "auto" else None
         self._kv_format = executor.kv_format
         self._pins = Pins(self._pool, self._index, _max_pinned_blocks(executor, options))
-        self._scheduler = Scheduler(self._pool, self._index, options, drafter, self._kv_format, self._pins)
+        max_run = longest_run(executor, options)
+        self._scheduler = Scheduler(
+            self._pool, self._index, options, drafter, self._kv_format, self._pins, max_run
+        )
         self._runner = Runner(executor)
         self._clock = clock
         self._deliver = deliver
@@ -107,8 +112,7 @@ class EngineLoop:
             now = self._clock()
             for sequence_id, work in works.items():
                 self._inbox.put(_Submit(sequence_id, work, now))
-        if any(work.priority == "interactive" for work in works.values()):
-            self._guard.somebody_waits()
+        self._guard.came({work.priority for work in works.values()})
 
     def cancel(self, sequence_ids: Iterable[int], reason: FinishReason = "cancelled") -> None:
         """End the sequences within one step, wherever they are; ended or unknown ones are passed over."""
@@ -265,40 +269,38 @@ class _StepGuard:
     """Stops the running step when it is in vain: a long chunk gives up between two layers.
 
     That is when everything in it was cancelled, and none of it is of use to others; or when it yields and somebody
-    waits.
+    waits. One that goes on by itself stops for whoever comes, with the tokens that it has.
     """
 
     def __init__(self, executor: Executor) -> None:
         self._stop_flag = executor.stop_flag
         self._lock = threading.Lock()
-        self._in_step: set[int] = set()
-        self._yields = False
-        self._outlasts = False
+        self._plan: Plan | None = None  # that runs
         self._cancelled: set[int] = set()
-        self._somebody_waits = False
+        self._unheard: set[Priority] = set()
 
     def cancel(self, sequence_ids: frozenset[int]) -> None:
         with self._lock:
             self._cancelled |= sequence_ids
-            if self._in_step and self._in_step <= self._cancelled and not self._outlasts:
+            if self._plan is not None and self._unwanted(self._plan) and not self._plan.outlasts:
                 self._stop_flag.set()
 
-    def somebody_waits(self) -> None:
-        """There is interactive work in the inbox."""
+    def came(self, priorities: AbstractSet[Priority]) -> None:
+        """There is work of these classes in the inbox."""
         with self._lock:
-            self._somebody_waits = True
-            if self._in_step and self._yields:
+            self._unheard |= priorities
+            if self._plan is not None and self._gives_way(self._plan):
                 self._stop_flag.set()
 
     def all_heard(self) -> None:
         """The inbox is about to be emptied: whoever comes while that goes on is heard, or waits again."""
         with self._lock:
-            self._somebody_waits = False
+            self._unheard = set()
 
     def stop(self) -> None:
         """Stop whatever is running."""
         with self._lock:
-            if self._in_step:
+            if self._plan is not None:
                 self._stop_flag.set()
 
     def forget(self, sequence_ids: frozenset[int]) -> None:
@@ -308,16 +310,20 @@ class _StepGuard:
 
     def enter(self, plan: Plan) -> bool:
         """Whether the step is still worth running."""
-        sequence_ids = {chunk.sequence.id for chunk in plan.chunks}
         with self._lock:
             self._stop_flag.clear()
-            if sequence_ids <= self._cancelled or (plan.yields and self._somebody_waits):
+            if self._unwanted(plan) or self._gives_way(plan):
                 return False
-            self._in_step = sequence_ids
-            self._yields = plan.yields
-            self._outlasts = plan.outlasts
+            self._plan = plan
             return True
 
     def leave(self) -> None:
         with self._lock:
-            self._in_step = set()
+            self._plan = None
+
+    def _unwanted(self, plan: Plan) -> bool:
+        return all(chunk.sequence.id in self._cancelled for chunk in plan.chunks)
+
+    def _gives_way(self, plan: Plan) -> bool:
+        """Whether it keeps those waiting who are not heard yet."""
+        return bool(self._unheard) and (plan.goes_on or (plan.yields and "interactive" in self._unheard))

@@ -38,12 +38,16 @@ class EngineOptions:
     max_draft_tokens: int = 16
     """Most tokens guessed at once for one sequence."""
 
+    run_tokens: int = 4
+    """Most tokens in a row that the executor chooses by itself for a greedy request that is alone and has nothing
+    guessed; whoever comes stops it within a layer. 1 asks the sampler for each. Answers are the same either way."""
+
     pinned_tokens: int = 4096
     """Most tokens of the constant beginnings of tasks' prompts whose KV stays in memory whatever else comes. Only what
     the KV cache has beyond one full context is used for it; 0 keeps none longer than anything else."""
 
     def __post_init__(self) -> None:
-        for name in ("step_tokens", "max_num_seqs", "max_waiting", "max_draft_tokens"):
+        for name in ("step_tokens", "max_num_seqs", "max_waiting", "max_draft_tokens", "run_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
         if self.pinned_tokens < 0:

@@ -14,7 +14,8 @@ class Chunk:
 
     `samples`: it runs the last known token, so the next one can be chosen. `scored_rows`: places whose logits score
     the prompt token behind them. `draft`: only where it samples; guesses at the tokens behind `stop`, run as further
-    rows.
+    rows. `run_tokens`: so many next tokens the executor may choose by itself, one after the other (GreedyRun); 1: it
+    may not.
 
         pending tokens │ draft
         [t5 t6 t7]     │ [g8 g9 g10]      t7's row gives the real t8; only if that is g8 is g8's row of any worth
@@ -26,6 +27,7 @@ class Chunk:
     samples: bool
     scored_rows: range
     draft: Draft | None = None
+    run_tokens: int = 1
 
     @property
     def num_tokens(self) -> int:
@@ -76,6 +78,11 @@ class Plan:
         )
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it takes more than one step of the executor, and can be stopped with what it has by then."""
+        return any(chunk.run_tokens > 1 for chunk in self.chunks)
+
+    @property
     def num_rows(self) -> int:
         return sum(chunk.num_rows for chunk in self.chunks)
 
@@ -91,8 +98,8 @@ class Plan:
 class ChunkResult:
     """What running a chunk gave.
 
-    `sampled` are the sequence's next tokens: the first, and one more behind each draft token that was right. Those
-    behind the sequence's end do not count. `failure` says why there are no more, or none.
+    `sampled` are the sequence's next tokens: the first, and one more behind each draft token that was right, or all of
+    a greedy run. Those behind the sequence's end do not count. `failure` says why there are no more, or none.
     """
 
     sampled: tuple[Scored, ...]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfline.engine.plan import Chunk, ChunkResult, Plan
-from halfline.model.executor import CAUSAL, Batch, Executor, Outputs
+from halfline.model.executor import CAUSAL, Batch, Executor, GreedyDecoder, GreedyRun, Outputs
 from halfline.sampling.sampler import Scored, num_top_scored, score
 from halfline.sampling.top_row import TopRow, top_row
 
@@ -21,6 +21,9 @@ class Runner:
         """One result per chunk; None when the executor was told to stop, and nothing was sampled."""
         if copies := plan.copies:
             self._executor.copy_blocks([each.source for each in copies], [each.target for each in copies])
+        if plan.goes_on and (sampled := self._go_on(plan.chunks[0])):
+            return [ChunkResult(sampled)]
+        # A run without a token was stopped, or its first row overflowed: a step of its own tells.
         outputs = self._executor.run(build_batch(plan.chunks, self._executor.spec.vocab_size))
         if outputs is None:
             return None
@@ -32,6 +35,23 @@ class Runner:
             results.append(_result(chunk, outputs, range(first_row, first_row + num_rows)))
             first_row += num_rows
         return results
+
+    def _go_on(self, chunk: Chunk) -> tuple[Scored, ...]:
+        """The tokens of a greedy run, as the sampler would have chosen them."""
+        sequence = chunk.sequence
+        assert isinstance(self._executor, GreedyDecoder)  # or no chunk would go on
+        token_ids = self._executor.decode(
+            GreedyRun(
+                token_id=sequence.token_ids[chunk.start],
+                place=chunk.start,
+                block_table=_int32(sequence.table.block_ids),
+                max_tokens=chunk.run_tokens,
+                end_ids=tuple(sequence.work.stop_token_ids),
+            )
+        )
+        for token_id in (chosen := token_ids.tolist()):
+            sequence.work.sampler.follow(token_id)
+        return tuple(map(Scored, chosen))
 
 
 def build_batch(chunks: Series[Chunk], vocab_size: int) -> Batch:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from halfline.engine.admission import Admission
 from halfline.engine.appending import append
 from halfline.engine.drafting import Drafter, Drafting, NoGuesses
+from halfline.engine.greedy_runs import GreedyRuns
 from halfline.engine.options import EngineOptions
 from halfline.engine.passing import Passing
 from halfline.engine.plan import Chunk, ChunkResult, Plan, next_chunk
@@ -60,7 +61,8 @@ class _Turn:
 class Scheduler:
     """Owns the sequences and the accounts of their blocks. One thread calls it: plan, then commit or abandon.
 
-    `drafter` None: nothing is guessed. `pins` None: nothing is kept for those to come.
+    `drafter` None: nothing is guessed. `pins` None: nothing is kept for those to come. `max_run_tokens`: the most that
+    the executor is asked to choose by itself; 1: it cannot, or shall not.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Scheduler:
         drafter: Drafter | None = None,
         kv_format: KvFormat = F16,
         pins: Pins | None = None,
+        max_run_tokens: int = 1,
     ) -> None:
         self._kv_format = kv_format
         self._reuses = options.prefix_caching == "on"
@@ -78,6 +81,7 @@ class Scheduler:
         self._pool = pool
         self._index = index
         self._drafting = Drafting(drafter or NoGuesses(), options.step_tokens)
+        self._runs = GreedyRuns(max_run_tokens)
         self._admission = Admission(pool, options.max_num_seqs)
         self._urgency = Urgency(options.patience_s, options.step_tokens)
         self._room = StepRoom(options)
@@ -142,6 +146,8 @@ class Scheduler:
         self._plan_decodes_behind(turn)
         drafts = self._drafting.plan(turn.num_tokens)
         chunks = [next_chunk(each, count, drafts.get(each)) for each, count in turn.num_tokens.items()]
+        if len(self._by_id) == 1:
+            chunks = [self._runs.prolonged(chunk) for chunk in chunks]
         yields = all(ranks[each] == IDLE for each in turn.num_tokens)
         plan = Plan(tuple(chunks), now, yields)
         if plan.chunks:
@@ -153,9 +159,10 @@ class Scheduler:
         self._in_flight = None
         self._num_steps += 1
         self._num_copied += len(plan.copies)
-        step_ms = (now - plan.planned_at) * 1e3
-        self._room.learn(plan, step_ms)
-        self._drafting.step_ran(plan.num_rows, step_ms)
+        if not plan.goes_on:  # several steps in a row say nothing of one
+            step_ms = (now - plan.planned_at) * 1e3
+            self._room.learn(plan, step_ms)
+            self._drafting.step_ran(plan.num_rows, step_ms)
         return self._told(
             self._record(chunk, result, plan.planned_at, now)
             for chunk, result in zip(plan.chunks, results, strict=True)
@@ -197,6 +204,8 @@ class Scheduler:
             total_preemptions=self._num_preemptions,
             total_drafted_tokens=self._drafting.counts.drafted(),
             total_accepted_tokens=self._drafting.counts.accepted(),
+            total_greedy_run_tokens=self._runs.num_tokens,
+            total_tokens_beyond=self._runs.num_beyond,
             total_copied_blocks=self._num_copied,
             total_evicted_tails=self._pool.num_evicted(Worth.TAIL),
             total_evicted_blocks=self._pool.num_evicted(Worth.BLOCK),
@@ -337,6 +346,7 @@ class Scheduler:
         num_before = sequence.num_generated
         piece, reason = append(sequence, result.sampled)
         sampled = result.sampled[: sequence.num_generated - num_before]
+        self._runs.ran(chunk, len(result.sampled), len(sampled))
         self._num_generated += len(sampled)
         self._count(chunk, now)
         sequence.table.copied()

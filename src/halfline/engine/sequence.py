@@ -141,6 +141,7 @@ class Sequence:
     num_generated: int = 0  # sampled tokens, a stop token included
     num_reused: int | None = None  # adopted at first admission; None before
     num_run: int = 0
+    num_unguessed: int = 0  # of its latest tokens, so many in a row came without a draft
     phases: Phases = field(init=False)
     drafts: DraftCounts = field(default_factory=DraftCounts)
     _num_forced_before: int = field(init=False)

@@ -14,7 +14,8 @@ class EngineStats:
     pinned: kept for prompts that begin alike (kv/pins.py); one that two of these begin with counts twice.
     drafted: guessed tokens that were run, accepted: those the model agreed with, by where the guess came from.
     `cancels`: from the moment something was called off, superseded or shed to its end, if that was why it ended.
-    Evicted are cached blocks that were taken for new contents; tails are those that were not full.
+    Greedy run tokens the executor chose by itself, several in a row; those beyond came behind an end that showed only
+    then. Evicted are cached blocks that were taken for new contents; tails are those that were not full.
     Saved were handed to the disk, fetched came back from it. `total_compute_s`: of the engine's thread in steps,
     without what the system took from it, and so what steps take on a quiet machine.
     """
@@ -31,6 +32,8 @@ class EngineStats:
     total_reused_tokens: int = 0
     total_generated_tokens: int = 0
     total_preemptions: int = 0
+    total_greedy_run_tokens: int = 0
+    total_tokens_beyond: int = 0
     total_copied_blocks: int = 0
     total_evicted_tails: int = 0
     total_evicted_blocks: int = 0

@@ -19,7 +19,7 @@ A KV format (model/kv_format.py) may take more blocks for a block that is not fu
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +149,7 @@ class Executor(Protocol):
     def import_blocks(self, block_ids: Sequence[int], data: NDArray[np.uint8]) -> None: ...
 
 
+@runtime_checkable
 class GreedyDecoder(Protocol):
     """An executor that runs several steps of one sequence without coming back in between."""
 

@@ -27,6 +27,10 @@ class AlternativesSampler(Sampler):
     def num_top(self) -> int:
         return 0
 
+    @property
+    def takes_the_largest(self) -> bool:
+        return False
+
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         """Raises FloatingPointError when no token that agrees has a finite logit."""
         if self.forced:

@@ -52,6 +52,10 @@ class HealingSampler(Sampler):
         self._left = forced_text.encode()
         spellings.prepare()
 
+    @property
+    def takes_the_largest(self) -> bool:
+        return not self._left and super().takes_the_largest
+
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         """Raises FloatingPointError when no token that agrees has a finite logit."""
         if not self._left:

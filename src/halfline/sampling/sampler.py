@@ -61,6 +61,14 @@ class Sampler:
             chooses = 1 if self._params.greedy else num_top_wanted(self._widest)
         return max(chooses, num_top_scored(self._params.logprobs))
 
+    @property
+    def takes_the_largest(self) -> bool:
+        """Whether each token from now on is the one with the model's largest logit, and nothing else is wanted of it.
+
+        Then an executor may choose them; `follow` says which it took.
+        """
+        return self._params.greedy and self._params.logprobs is None and not self._changes
+
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         """The next token. `top` saves looking at the whole row, and changes nothing: the same token, its logprob to
         the executor's precision.
@@ -81,7 +89,7 @@ class Sampler:
         return np.random.Generator(np.random.PCG64(_seed(self._params.seed, self._stream)))
 
     def follow(self, token_id: int) -> None:
-        """The token comes next, without having been sampled: it was known."""
+        """The token comes next, without having been sampled: it was known, or the executor took the largest."""
         self._num_tokens += 1
         if self._penalties is not None:
             self._penalties.count(token_id)

@@ -64,6 +64,14 @@ class EngineState(Protocol):
         """Those of them that the model agreed with."""
 
     @property
+    def total_greedy_run_tokens(self) -> int:
+        """Tokens that the executor chose by itself, several in a row."""
+
+    @property
+    def total_tokens_beyond(self) -> int:
+        """Those of them behind the end of their sequence."""
+
+    @property
     def total_copied_blocks(self) -> int: ...
 
     @property
@@ -297,6 +305,14 @@ class _EngineCollector(Collector):
             for source, count in counts.items():
                 drafts.add_metric((source, kind), count)
         yield drafts
+        runs = CounterMetricFamily(
+            "halfline_greedy_run_tokens",
+            "Tokens that the executor chose several in a row: taken, or computed behind an end that showed only then.",
+            labels=("kind",),
+        )
+        runs.add_metric(("taken",), state.total_greedy_run_tokens - state.total_tokens_beyond)
+        runs.add_metric(("beyond",), state.total_tokens_beyond)
+        yield runs
         bounds = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
         yield HistogramMetricFamily(
             "halfline_cancel_seconds",

@@ -13,6 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from halfline.engine import greedy_runs
+
 own_st = st.lists(st.integers(0, 1), min_size=1, max_size=20)
 blocks_st = st.lists(st.integers(0, 1), max_size=4)
 which_st = st.integers(0, 99)
@@ -93,6 +95,15 @@ def test_ten_thousand_random_steps_change_no_token_and_leave_nothing_behind(
 ) -> None:
     counts = Walk(tmp_path, seed).take(2_500)
     assert min(counts[what] for what in HAPPENED) > 2, counts
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_of_two_at_most_one_that_is_alone_goes_on_by_itself_and_that_changes_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(greedy_runs, "_UNGUESSED", 1)
+    counts = Walk(tmp_path, seed, max_open=1).take(1_500)
+    assert min(counts[what] for what in ("went on", "stopped", "cancelled", "failed", "length")) > 5, counts
 
 
 @pytest.mark.nightly

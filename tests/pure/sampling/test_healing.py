@@ -163,3 +163,11 @@ def test_what_ends_before_the_forced_text_is_spelt_shows_nothing() -> None:
     reader = Reader(Detokenizer(TOKENIZER), forced_text="éé")
     reader.push(Scored(byte_ids("é")[0]))
     assert reader.finish().text == ""
+
+
+def test_only_behind_the_forced_text_the_largest_logit_is_taken_whatever_it_spells() -> None:
+    prompt, forced = byte_ids("x = "), "sel"
+    sampler = HealingSampler(SamplingParams(), prompt, 0, SPELLINGS, forced)
+    while not sampler.takes_the_largest:
+        forced = forced[len(TOKENIZER.token_bytes(sampled(sampler, prompt, 1)[0].token_id)) :]
+    assert forced == ""

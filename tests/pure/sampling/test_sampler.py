@@ -178,3 +178,19 @@ def test_equal_alternatives_are_listed_lowest_id_first() -> None:
 def test_logits_without_a_finite_maximum_are_refused(params: SamplingParams, bad: float) -> None:
     with pytest.raises(FloatingPointError, match="largest logit"):
         Sampler(params, []).sample(row(0, bad, 1))
+
+
+@pytest.mark.parametrize(
+    ("params", "takes_it"),
+    [
+        (SamplingParams(), True),
+        (SamplingParams(temperature=0.3), False),
+        (SamplingParams(logprobs=0), False),
+        (SamplingParams(presence_penalty=0.5), False),
+        (SamplingParams(logit_bias={3: -1.0}), False),
+    ],
+)
+def test_only_plain_greedy_takes_the_largest_logit_and_wants_nothing_more(
+    params: SamplingParams, takes_it: bool
+) -> None:
+    assert Sampler(params, ()).takes_the_largest is takes_it
