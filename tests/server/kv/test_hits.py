@@ -44,6 +44,10 @@ class Recorder(Sampler):
         super().__init__(SamplingParams(), prompt_ids)
         self.seen: list[bytes] = []
 
+    @property
+    def takes_the_largest(self) -> bool:
+        return False  # it wants to see all of them
+
     def sample(self, logits: Row, top: TopRow | None = None) -> Scored:
         self.seen.append(blake2b(logits.tobytes(), digest_size=16).digest())
         return super().sample(logits, top)
