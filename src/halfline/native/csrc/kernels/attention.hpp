@@ -31,6 +31,10 @@ inline std::int64_t band_start(std::int64_t place, std::int32_t window) {
 // Which places of the block from `start` the row at `place` sees.
 inline std::uint32_t visible_bits(const MaskRule& mask, std::int32_t layer_window, std::int64_t place,
                                   std::int64_t start) {
+  // Most rows see all that is before them.
+  if (mask.window == INT32_MAX && layer_window == INT32_MAX && place >= mask.prefix) {
+    return bits_within(0, place + 1, start);
+  }
   std::uint32_t bits = bits_within(band_start(place, mask.window), place + 1, start);
   bits |= bits_within(0, mask.num_sinks < place + 1 ? mask.num_sinks : place + 1, start);
   if (place < mask.prefix) bits |= bits_within(0, mask.prefix, start);

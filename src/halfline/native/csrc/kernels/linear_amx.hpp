@@ -3,9 +3,10 @@
 // One product of the unit is 16 rows of activations times one panel over one block of 32: the same exact integers as
 // Dot's. They go through memory, which is the only way out of a tile, and are scaled and summed as everywhere else.
 // What bounds this, measured on a Sapphire Rapids: a product keeps the unit busy for 16 cycles, storing its tile takes
-// 16 more that overlap with the next product if they are of different tiles; and as long as tiles are in use, floats
-// get one of the two vector ports, so that 16 rows take 2 x 16 cycles, 3 x 16 with minima. Integer additions still get
-// the other port: that is why the conversion to floats is one (see WholeScale).
+// 16 more that overlap with the next product if they are of different tiles; and as long as products are under way,
+// floats get one of the two vector ports, so that 16 rows take 2 x 16 cycles, 3 x 16 with minima, and some ten more.
+// Integer additions still get the other port: that is why the conversion to floats is one (see WholeScale). Loads and
+// stores cost nothing beside that, nor do activations that come from the second-level cache.
 #pragma once
 
 #include <immintrin.h>
@@ -68,12 +69,12 @@ inline MatrixPanel unpack_signed(const PackedPanel<Format>& panel, int blocks, s
 
 // ---- The product ----------------------------------------------------------------------------------------------
 
-// Adds one product to the sums, scaled: sums[t] are a panel's 16 rows for activation row t.
+// Adds one product to the sums, scaled: sums[t] are a panel's 16 rows for activation row t. `half` is the one of a block
+// whose product it is; activations [t] are of the block.
 template <class Format, int Rows>
-inline void add_scaled(const std::int32_t* whole, const float* panel_scales, int half, const QuantTile& tile, int block,
-                       __m512i bits, Vec (&sums)[Rows]) {
-  const float* scales = tile.scales + std::int64_t{block} * Rows;
-  const float* scaled_sums = tile.scaled_sums + std::int64_t{block} * Rows;
+[[gnu::always_inline]] inline void add_scaled(const std::int32_t* whole, const float* panel_scales, int half,
+                                              const float* scales, const float* scaled_sums, Vec (&sums)[Rows]) {
+  const __m512i bits = _mm512_set1_epi32(kWholeBits);
   const WholeScale scale(Vec::load(panel_scales + half * 16));
   const Vec minimum = Vec::load(panel_scales + 16);
 #pragma GCC unroll 16
@@ -84,63 +85,154 @@ inline void add_scaled(const std::int32_t* whole, const float* panel_scales, int
   }
 }
 
-// All products of a panel with a tile. `ring` holds kRing results.
-template <class Format, int Rows>
-inline void matrix_tile(const MatrixPanel& panel, const NextPanels& next, const QuantTile& tile, int blocks,
-                        std::int32_t* ring, Vec (&sums)[Rows]) {
-  constexpr int parts = Format::halves ? 2 : 1;
-  constexpr int values = kBlockValues / parts;
-  const int products = blocks * parts;
-#pragma GCC unroll 16
-  for (int t = 0; t < Rows; ++t) sums[t] = Vec::zero();
-  const auto result = [&](int product) { return ring + product % kRing * (kMatrixRows * kPanelRows); };
-  const __m512i bits = _mm512_set1_epi32(kWholeBits);
-
-  for (int step = 0; step < products + kScaleLag; ++step) {
-    if (step < blocks) next.prefetch(step);
-    const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
-      constexpr int number = decltype(slot)::value;
-      if (step < products) {
-        multiply<number>(tile.quants + std::int64_t{step / parts} * Rows * kBlockValues + step % parts * values,
-                         panel.quants + step * (512 / parts));
-      }
-      const int done = step - kStoreLag;
-      if (done >= 0 && done < products) store_tile<(number + kResultTiles - kStoreLag) % kResultTiles>(result(done));
-    };
-    switch (step % kResultTiles) {
-      case 0: move_tiles(Count<0>{}); break;
-      case 1: move_tiles(Count<1>{}); break;
-      case 2: move_tiles(Count<2>{}); break;
-      default: move_tiles(Count<3>{});
-    }
-
-    const int product = step - kScaleLag;
-    if (product < 0) continue;
-    const int block = product / parts;
-    add_scaled<Format>(result(product), panel.scales + block * 32, product % parts, tile, block, bits, sums);
-  }
-}
-
 // Asks for the lines that a tile's results go to, to be written: each row's is one line far from the next, and has
 // mostly left the second-level cache. The product takes as long as they do (512 rows of 1536 outputs: 201 ticks per
 // block without, 125 with, on a busy machine).
-template <int Rows>
-inline void ask_for_output(const LinearJob& job, int panel, int row) {
-#pragma GCC unroll 16
-  for (int t = 0; t < Rows; ++t) {
-    const float* line = job.output + output_row(job, row + t) * job.output_stride + std::int64_t{panel} * kPanelRows;
+inline void ask_for_output(const LinearJob& job, int panel, int row, int count) {
+  const int num_rows = job.rows + job.num_refined, stop = row + count < num_rows ? row + count : num_rows;
+  for (int t = row; t < stop; ++t) {
+    const float* line = job.output + output_row(job, t) * job.output_stride + std::int64_t{panel} * kPanelRows;
     asm volatile("prefetchw %0" : : "m"(*line));
   }
 }
 
+// Out of the loops, whose sums would not stay in registers otherwise.
+template <int Rows>
+[[gnu::noinline]] void write_tile(const LinearJob& job, int panel, int row, const Vec* sums) {
+  const bool whole = job.weights->rows - panel * kPanelRows >= kPanelRows && row + Rows <= job.rows;
+  if (!whole || job.bias) {
+    for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
+    return;
+  }
+  // The same for most tiles, with nothing to ask about each row.
+  float* output = job.output + row * job.output_stride + std::int64_t{panel} * kPanelRows;
+  if (job.accumulate) {
+    const Vec scale = Vec::set(job.residual_scale);
+    for (int t = 0; t < Rows; ++t, output += job.output_stride) fma(scale, sums[t], Vec::load(output)).store(output);
+  } else {
+    for (int t = 0; t < Rows; ++t, output += job.output_stride) sums[t].store(output);
+  }
+}
+
+// ---- Many rows ------------------------------------------------------------------------------------------------
+
+// What is multiplied next of a stream of products: the panel's blocks by those of one tile of rows, then of the next.
 template <class Format, int Rows>
-inline void matrix_tile_out(const LinearJob& job, const MatrixPanel& unpacked, const NextPanels& next, int panel,
-                            int row, int blocks, std::int32_t* ring) {
-  ask_for_output<Rows>(job, panel, row);
-  Vec sums[Rows];
-  matrix_tile<Format>(unpacked, next, tile_at(job.quant, row, blocks), blocks, ring, sums);
+struct ProductStream {
+  static constexpr int parts = Format::halves ? 2 : 1;
+  const std::int8_t* activations;
+  const std::uint8_t *weights, *first_weights, *last_weights;
+  NextPanels next;   // asked for beside the first tile
+  int part = 0;
+
+  template <int Slot>
+  [[gnu::always_inline]] void begin_next() {
+    multiply<Slot>(activations + part * (kBlockValues / parts), weights);
+    weights += 512 / parts;
+    if (parts > 1 && (part ^= 1)) return;
+    activations += Rows * kBlockValues;
+    next.prefetch(static_cast<int>(weights - first_weights) / 512 - 1);
+    if (weights != last_weights) return;
+    weights = first_weights;
+    next = {};
+  }
+};
+
+// What is scaled next of the same stream; a tile's results are written once its last product is.
+template <class Format, int Rows>
+struct ScaleStream {
+  const LinearJob& job;
+  const int panel;
+  int row;
+  const float *panel_scales, *first_scales, *last_scales;
+  const float *scales, *scaled_sums;   // of the activations
+  int part = 0;
+
+  [[gnu::always_inline]] void add_next(const std::int32_t* product, Vec (&sums)[Rows]) {
+    add_scaled<Format>(product, panel_scales, part, scales, scaled_sums, sums);
+    if (Format::halves && (part ^= 1)) return;
+    panel_scales += 32;
+    scales += Rows;
+    scaled_sums += Rows;
+    if (panel_scales != last_scales) return;
+    panel_scales = first_scales;
+    Vec written[Rows];
 #pragma GCC unroll 16
-  for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
+    for (int t = 0; t < Rows; ++t) {
+      written[t] = sums[t];
+      sums[t] = Vec::zero();
+    }
+    write_tile<Rows>(job, panel, row, written);
+    row += Rows;
+    ask_for_output(job, panel, row, Rows);
+  }
+};
+
+// One step of four without questions: a product is begun, an earlier one stored and a yet earlier one scaled.
+template <int Slot, class Format, int Rows>
+[[gnu::always_inline]] inline void full_step(ProductStream<Format, Rows>& begun, ScaleStream<Format, Rows>& scaled,
+                                             std::int32_t* ring, Vec (&sums)[Rows]) {
+  constexpr int results = kMatrixRows * kPanelRows;
+  constexpr int stored = (Slot + kRing - kStoreLag) % kRing, done = (Slot + 2 * kRing - kScaleLag) % kRing;
+  begun.template begin_next<Slot>();
+  store_tile<stored>(ring + stored * results);
+  scaled.add_next(ring + done * results, sums);
+}
+
+// A panel times `num_tiles` tiles of `Rows` rows, from `row` on. `ring` holds kRing results. All products are one
+// stream: at the end of a tile some of the next are under way. Out of line, as what is around it takes its registers.
+template <class Format, int Rows>
+[[gnu::noinline]] void panel_rows(const LinearJob& job, const MatrixPanel& unpacked, int panel, int row, int num_tiles,
+                                  int blocks, std::int32_t* ring) {
+  static_assert(kRing == kResultTiles);
+  const QuantTile tile = tile_at(job.quant, row, blocks);
+  const int total = num_tiles * blocks * (Format::halves ? 2 : 1);
+  ProductStream<Format, Rows> begun{tile.quants, unpacked.quants, unpacked.quants, unpacked.quants + blocks * 512,
+                                    row == 0 ? next_panels<Format>(*job.weights, panel, panel + 1) : NextPanels{}};
+  ScaleStream<Format, Rows> scaled{job,
+                                   panel,
+                                   row,
+                                   unpacked.scales,
+                                   unpacked.scales,
+                                   unpacked.scales + blocks * 32,
+                                   tile.scales,
+                                   tile.scaled_sums};
+  const auto move_tiles = [&](int step) {
+    const auto move = [&](auto slot) __attribute__((always_inline)) {
+      constexpr int number = decltype(slot)::value, stored = (number + kRing - kStoreLag) % kRing;
+      if (step < total) begun.template begin_next<number>();
+      if (step >= kStoreLag && step < total + kStoreLag) store_tile<stored>(ring + stored * kMatrixRows * kPanelRows);
+    };
+    switch (step % kResultTiles) {
+      case 0: move(Count<0>{}); break;
+      case 1: move(Count<1>{}); break;
+      case 2: move(Count<2>{}); break;
+      default: move(Count<3>{});
+    }
+  };
+  ask_for_output(job, panel, row, Rows);
+  Vec sums[Rows];
+#pragma GCC unroll 16
+  for (int t = 0; t < Rows; ++t) sums[t] = Vec::zero();
+  int step = 0;
+  const auto any_steps = [&](int stop, Vec (&rows)[Rows]) __attribute__((always_inline)) {
+    for (; step < stop; ++step) {
+      move_tiles(step);
+      if (step >= kScaleLag) scaled.add_next(ring + (step - kScaleLag) % kRing * kMatrixRows * kPanelRows, rows);
+    }
+  };
+  // Whole tiles are most of the work; for a shorter one at the end the code would only be larger.
+  if constexpr (Rows == kMatrixRows) {
+    constexpr int kBegun = (kScaleLag + kResultTiles - 1) / kResultTiles * kResultTiles;   // whole rounds of slots
+    any_steps(kBegun < total ? kBegun : total, sums);
+    for (; step + kResultTiles <= total; step += kResultTiles) {
+      full_step<0>(begun, scaled, ring, sums);
+      full_step<1>(begun, scaled, ring, sums);
+      full_step<2>(begun, scaled, ring, sums);
+      full_step<3>(begun, scaled, ring, sums);
+    }
+  }
+  any_steps(total + kScaleLag, sums);
 }
 
 // ---- One tile of rows -----------------------------------------------------------------------------------------
@@ -156,18 +248,14 @@ struct StreamPlace {
   }
 };
 
-// Out of the loop, whose sums would not stay in registers otherwise.
-template <int Rows>
-[[gnu::noinline]] void write_tile(const LinearJob& job, int panel, const Vec* sums) {
-  for (int t = 0; t < Rows; ++t) write_sums(job, panel, t, sums[t]);
-}
-
 // All rows fit one tile, so that each panel is used once: unpacking it first would take a quarter of the time, and more
 // where it does not stay in the first-level cache. Here the panels are one stream of blocks, in which one is unpacked
 // while an earlier one is multiplied and a yet earlier one scaled. As long as tiles are in use floats have one vector
 // port and integers the other.
+//
+// Out of line: within its callers its sums do not stay in registers.
 template <class Format, int Rows>
-void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
+[[gnu::noinline]] void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
   const PackedMatrix& weights = *job.weights;
   const int blocks = weights.cols / kBlockValues, total = (end - begin) * blocks;
   const QuantTile tile = tile_at(job.quant, 0, blocks);
@@ -177,7 +265,6 @@ void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scrat
   const auto result = [&](int product) { return results + product % kRing * (kMatrixRows * kPanelRows); };
   const auto unpacked_quants = [&](int product) { return quants + product % kQuantRing * 512; };
   const auto unpacked_scales = [&](int product) { return scales + product % kScaleRing * 32; };
-  const __m512i bits = _mm512_set1_epi32(kWholeBits);
 
   StreamPlace unpacked{begin}, multiplied{begin}, scaled{begin};
   Vec sums[Rows];
@@ -197,7 +284,7 @@ void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scrat
     const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
       constexpr int number = decltype(slot)::value;
       if (step < total) {
-        if (multiplied.block == 0) ask_for_output<Rows>(job, multiplied.panel, 0);
+        if (multiplied.block == 0) ask_for_output(job, multiplied.panel, 0, Rows);
         multiply<number>(tile.quants + std::int64_t{multiplied.block} * Rows * kBlockValues, unpacked_quants(step));
         multiplied.step(blocks);
       }
@@ -213,7 +300,8 @@ void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scrat
 
     const int product = step - kScaleLag;
     if (product < 0) continue;
-    add_scaled<Format>(result(product), unpacked_scales(product), 0, tile, scaled.block, bits, sums);
+    const std::int64_t at = std::int64_t{scaled.block} * Rows;
+    add_scaled<Format>(result(product), unpacked_scales(product), 0, tile.scales + at, tile.scaled_sums + at, sums);
     if (scaled.block == blocks - 1) {
       Vec written[Rows];
 #pragma GCC unroll 16
@@ -221,7 +309,7 @@ void matrix_stream(const LinearJob& job, int begin, int end, std::uint8_t* scrat
         written[t] = sums[t];
         sums[t] = Vec::zero();
       }
-      write_tile<Rows>(job, scaled.panel, written);
+      write_tile<Rows>(job, scaled.panel, 0, written);
     }
     scaled.step(blocks);
   }
@@ -251,16 +339,14 @@ void matrix_linear(const LinearJob& job, int begin, int end, std::uint8_t* scrat
   for (int panel = begin; panel < end; ++panel) {
     const MatrixPanel unpacked = unpack_signed(PackedPanel<Format>{weights.data + panel * weights.panel_bytes}, blocks,
                                                scratch + kMatrixRingBytes);
-    NextPanels next = next_panels<Format>(weights, panel, panel + 1);
-    if (last_row > 0) shape(kMatrixRows);
-    for (int row = 0; row < last_row; row += kMatrixRows) {
-      matrix_tile_out<Format, kMatrixRows>(job, unpacked, next, panel, row, blocks, ring);
-      next = {};
+    if (last_row > 0) {
+      shape(kMatrixRows);
+      panel_rows<Format, kMatrixRows>(job, unpacked, panel, 0, last_row / kMatrixRows, blocks, ring);
     }
     if (last_row == num_rows) continue;
     shape(num_rows - last_row);
     with_count<kMatrixRows - 1>(num_rows - last_row, [&](auto rows) {
-      matrix_tile_out<Format, decltype(rows)::value>(job, unpacked, next, panel, last_row, blocks, ring);
+      panel_rows<Format, decltype(rows)::value>(job, unpacked, panel, last_row, 1, blocks, ring);
     });
   }
   // A thread without tiles in use is cheaper to put aside.
