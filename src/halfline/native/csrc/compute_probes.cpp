@@ -107,34 +107,44 @@ double int8_amx() {
   return 2.0 * 2 * 16 * 16 * 64 * kRepeats;
 }
 
-// Per block of 32: one product, out through memory, to float, times the two scales, onto the sum.
-[[gnu::target("avx512f")]] double int8_block_amx() {
-  constexpr int sums = 16;
-  alignas(64) std::int32_t ring[4][16 * 16] = {};
-  __m512 sum[sums], scale = _mm512_set1_ps(1e-3f), other = _mm512_set1_ps(1e-2f);
+constexpr int kBlockSums = 16;
+
+// One step of int8_block_amx: a product is begun, that of three steps before stored, that of five steps before scaled.
+// A function, not a lambda: what one captures stays in memory.
+template <int At>
+[[gnu::target("avx512f"), gnu::always_inline]] inline void block_step(std::int32_t (&ring)[4][16 * 16], __m512 scale,
+                                                                      __m512 other, __m512 (&sum)[kBlockSums]) {
+  clear_tile<At>();
+  multiply_tiles<At>();
+  store_tile<(At + 1) % 4>(ring[(At + 1) % 4]);
+  const std::int32_t* done = ring[(At + 3) % 4];
   const __m512i bits = _mm512_set1_epi32(0x4b400000);
 #pragma GCC unroll 16
-  for (int i = 0; i < sums; ++i) sum[i] = _mm512_setzero_ps();
-  TileShapes(16, 32).load();
-  clear_tile<kActivationTile>();
-  clear_tile<kWeightTile>();
-  const auto block = [&](auto clear, auto store, int at) __attribute__((always_inline, target("avx512f"))) {
-    clear();
-    store(ring[(at + 2) % 4]);
-#pragma GCC unroll 16
-    for (int i = 0; i < sums; ++i) {
-      opaque(scale);
-      const __m512i whole = _mm512_add_epi32(_mm512_load_si512(ring[at] + 16 * i), bits);
-      sum[i] = _mm512_fmadd_ps(_mm512_fmadd_ps(scale, _mm512_castsi512_ps(whole), other), other, sum[i]);
-      opaque(sum[i]);
-    }
-  };
-  for (int repeat = 0; repeat < kRepeats / 16; ++repeat) {
-    block([] { clear_tile<0>(); multiply_tiles<0>(); }, [](std::int32_t* to) { store_tile<1>(to); }, 0);
-    block([] { clear_tile<1>(); multiply_tiles<1>(); }, [](std::int32_t* to) { store_tile<2>(to); }, 1);
-    block([] { clear_tile<2>(); multiply_tiles<2>(); }, [](std::int32_t* to) { store_tile<3>(to); }, 2);
-    block([] { clear_tile<3>(); multiply_tiles<3>(); }, [](std::int32_t* to) { store_tile<0>(to); }, 3);
+  for (int i = 0; i < kBlockSums; ++i) {
+    const __m512i whole = _mm512_add_epi32(_mm512_load_si512(done + 16 * i), bits);
+    sum[i] = _mm512_fmadd_ps(_mm512_fmadd_ps(scale, _mm512_castsi512_ps(whole), other), other, sum[i]);
   }
+}
+
+// Per block of 32: one product, out through memory, to float, times the two scales, onto the sum. Of tiles that were loaded:
+// with operands that were only ever cleared the same loop takes 1.3 times as long.
+[[gnu::target("avx512f")]] double int8_block_amx() {
+  alignas(4096) std::int32_t ring[4][16 * 16] = {};
+  __m512 sum[kBlockSums], scale = _mm512_set1_ps(1e-3f), other = _mm512_set1_ps(1e-2f);
+#pragma GCC unroll 16
+  for (int i = 0; i < kBlockSums; ++i) sum[i] = _mm512_setzero_ps();
+  TileShapes(16, 32).load();
+  load_tile<kActivationTile>(ring, 32);
+  load_tile<kWeightTile>(ring, 64);
+  for (int repeat = 0; repeat < kRepeats / 16; ++repeat) {
+    opaque(scale);
+    block_step<0>(ring, scale, other, sum);
+    block_step<1>(ring, scale, other, sum);
+    block_step<2>(ring, scale, other, sum);
+    block_step<3>(ring, scale, other, sum);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kBlockSums; ++i) opaque(sum[i]);
   release_tiles();
   return 2.0 * 16 * 16 * 32 * 4 * (kRepeats / 16);
 }
