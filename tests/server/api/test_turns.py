@@ -95,7 +95,8 @@ def test_eight_long_generations_that_are_dropped_stop_costing_and_the_next_reque
             await asyncio.sleep(1.5)
             assert cpu_s(server.process.pid) - dropped < 0.1, "an idle server"
             after = [await cost_of_a_short_request(server, client, seed) for seed in range(100, 105)]
-            assert statistics.median(after) < 1.5 * statistics.median(usual)
+            # Nine rows in a step cost several times as much; a busy machine makes a lone one half as dear again.
+            assert statistics.median(after) < 2.0 * statistics.median(usual)
 
     asyncio.run(main())
 
