@@ -134,3 +134,24 @@ def test_a_linear_is_bitwise_the_same_on_every_instruction_path(format: TensorFo
         results = [run_linear(isa, tensor, x, (0, 7, 8)) for isa in _native.available_isas()]
         for other in results[1:]:
             np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("format", TensorFormat)
+def test_a_row_alone_is_bitwise_what_it_is_among_others_whatever_the_shape_and_the_path(
+    format: TensorFormat,
+) -> None:
+    generator = np.random.default_rng(format.value)
+    for _ in range(12):
+        num_outputs, num_rows = generator.integers(1, 60), generator.integers(9, 81)
+        cols = (
+            generator.integers(1, 200) if format in FLOATS else format.block_values * generator.integers(1, 4)
+        )
+        tensor = random_tensor(format, num_outputs, cols, generator)
+        x = generator.standard_normal((num_rows, cols)).astype(np.float32)
+        refined = generator.permutation(num_rows)[: generator.integers(0, num_rows + 1)]
+        found = [run_linear(isa, tensor, x, refined) for isa in _native.available_isas()]
+        for row in generator.permutation(num_rows)[:12]:
+            second_term = (0,) if row in refined else ()
+            alone = run_linear(_native.available_isas()[0], tensor, x[row : row + 1], second_term)[0]
+            for outputs in found:
+                np.testing.assert_array_equal(outputs[row], alone)
