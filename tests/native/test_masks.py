@@ -67,6 +67,21 @@ def test_a_prefix_sees_itself_both_ways_at_every_length(
         np.testing.assert_array_equal(np.concatenate([step.logits for step in steps if step]), whole.logits)
 
 
+@pytest.mark.parametrize("mask", [Mask(window=20, num_sinks=5), Mask(window=70, num_sinks=70)], ids=str)
+def test_sinks_far_before_the_band_are_seen(mask: Mask, isa: str, one_sequence: Callable[..., Batch]) -> None:
+    """Kernels look at 64 places at a time, and pass over those between the sinks and the band."""
+    token_ids = np.random.default_rng(2).integers(0, 256, 260).astype(np.int32)
+    expected = ReferenceExecutor(CHECKPOINT, 17).run(one_sequence(token_ids, 0, mask))
+    executor = NativeExecutor(CHECKPOINT, num_blocks=17, isa=isa)
+    steps = [
+        executor.run(one_sequence(token_ids[start:stop], start, mask))
+        for start, stop in ((0, 145), (145, 146), (146, 258), (258, 259), (259, 260))
+    ]
+    assert expected is not None
+    logits = np.concatenate([step.logits for step in steps if step is not None])
+    assert_follows(logits, expected.logits)
+
+
 def test_blocks_far_behind_the_band_are_not_touched() -> None:
     """They hold NaN, which would spread."""
     executor = NativeExecutor(CHECKPOINT, num_blocks=32)
