@@ -1,7 +1,8 @@
-"""Ctrl-C while modules are imported. Imports nothing of weight: it is in place before they are."""
+"""What Ctrl-C and SIGTERM do while something lasts. Imports nothing of weight: it stands before whatever does."""
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,3 +25,13 @@ def imports() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def orderly_end() -> Iterator[None]:
+    """SIGTERM within leaves by SystemExit, with the exit code that a shell gives: what is open is put in order."""
+    usual = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)

@@ -1,14 +1,13 @@
 """`halfline replay`: recorded typing, asked of a server keystroke by keystroke, alone or beside llama-server."""
 
 import math
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from halfline.cli.exits import one_sentence
+from halfline.cli.interrupts import orderly_end
 from halfline.cli.where import DataDir, Model, SettingsFile
 
 
@@ -108,10 +107,10 @@ def replay(
             results=results,
         )
         # Told to stop, it says what it knows and stops its servers too: some are frozen, and would stay so.
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-        if check_equal:
-            check_equality(arguments)
-        elif mechanisms:
-            compare_mechanisms(arguments)
-        else:
-            replay_and_report(arguments)
+        with orderly_end():
+            if check_equal:
+                check_equality(arguments)
+            elif mechanisms:
+                compare_mechanisms(arguments)
+            else:
+                replay_and_report(arguments)
