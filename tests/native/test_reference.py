@@ -4,8 +4,11 @@ The reference keeps its KV in float16 here, as the executor does. A key or value
 may still fall either way, which is what the tolerance of the float formats is: a float16 step is 5e-4.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from random_tensor import FLOATS, random_tensor
 
 from halfline.model.checkpoint import Checkpoint, TensorFormat
 from halfline.model.executor import CAUSAL, Batch, Mask, Outputs
@@ -175,3 +178,24 @@ def test_quantised_weights_follow_the_reference_with_int8_inputs(
     assert actual is not None and expected is not None
     differences = np.abs(actual.logits - expected.logits)
     assert np.median(differences) < 1e-4 * np.abs(expected.logits).max()
+
+
+class RoundedHeadReference(HalfKvReference):
+    """... and with the head's inputs alone in int8, in two terms."""
+
+    def _linear(self, name: str, x: Array) -> Array:
+        if name not in ("head", "embed"):
+            return super()._linear(name, x)
+        first = rounded_to_int8(x)
+        return super()._linear(name, first + rounded_to_int8(x - first))
+
+
+@pytest.mark.parametrize("format", [format for format in TensorFormat if format not in FLOATS])
+def test_embeddings_of_every_quantised_format_are_looked_up_and_multiplied_with(
+    format: TensorFormat, isa: str
+) -> None:
+    checkpoint = random_checkpoint(hidden_size=256, ffn_size=64, num_layers=1)
+    table = random_tensor(format, 258, 256, np.random.default_rng(format.value))
+    tensors = {**checkpoint.tensors, "embed.weight": replace(table, name="embed.weight")}
+    checkpoint = replace(checkpoint, tensors=tensors)
+    assert_close(checkpoint, RoundedHeadReference(checkpoint, NUM_BLOCKS), isa, 5e-4)
