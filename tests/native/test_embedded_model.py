@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from halfline.model.executor import Batch
+from halfline.model.kv_format import KvFormat
 from halfline.model.load import open_checkpoint
 from halfline.model.reference import ReferenceExecutor
-from halfline.native.executor import NativeExecutor
+from halfline.native.executor import NativeExecutor, available_isas
 from halfline.text.tokenizer import Tokenizer
 
 TEXT = "import os\n\ndef read_lines(path):\n    with open(path) as f:\n        return f.readlines()\n"
@@ -34,15 +35,23 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
     return normalised
 
 
-def test_its_distributions_are_close_to_exact_arithmetic(
-    embedded_model: Path, one_sequence: Callable[..., Batch]
+def test_its_distributions_are_close_to_exact_arithmetic_and_the_same_on_every_path(
+    embedded_model: Path, kv_format: KvFormat, one_sequence: Callable[..., Batch]
 ) -> None:
     """Int8 activations cost 0.002 nats per token here, on average; a wrong layer would cost whole ones."""
     checkpoint = open_checkpoint(embedded_model)
-    batch = one_sequence(np.array(Tokenizer(checkpoint.vocab).encode(TEXT)))
-    actual = NativeExecutor(checkpoint, num_blocks=3).run(batch)
+    batch = one_sequence(np.array(Tokenizer(checkpoint.vocab).encode(TEXT)), kv_format=kv_format)
+    found = [
+        NativeExecutor(checkpoint, num_blocks=8, isa=isa, kv_format=kv_format).run(batch)
+        for isa in available_isas()
+    ]
     expected = ReferenceExecutor(checkpoint, 3).run(batch)
-    assert actual is not None and expected is not None
+    assert expected is not None
+    actual = found[0]
+    assert actual is not None
+    for other in found[1:]:
+        assert other is not None
+        np.testing.assert_array_equal(other.logits, actual.logits)
     p, q = log_probabilities(expected.logits), log_probabilities(actual.logits)
     divergence = (np.exp(p) * (p - q)).sum(axis=1)
     assert divergence.mean() < 0.01
