@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from halfline.model.checkpoint import Checkpoint
+from halfline.model.checkpoint import Checkpoint, TensorFormat
 from halfline.model.executor import CAUSAL, Batch, Mask
 from halfline.model.int8_kv import Int8KvReference
 from halfline.model.kv_format import F16, KvFormat
@@ -48,6 +48,27 @@ def test_up_to_64_sequences_at_once_follow_the_reference(head_dim: int, isa: str
         assert actual is not None and expected is not None
         assert_near(actual.logits, expected.logits)
         assert_near(actual.hidden, expected.hidden)
+
+
+@pytest.mark.parametrize(
+    "format", [TensorFormat.BF16, TensorFormat.Q4_0, TensorFormat.Q4_1, TensorFormat.Q8_0]
+)
+def test_up_to_64_sequences_at_once_are_bitwise_what_each_is_alone_on_every_path(
+    format: TensorFormat, one_sequence: Callable[..., Batch]
+) -> None:
+    checkpoint = random_checkpoint(
+        hidden_size=96, ffn_size=160, vocab_size=259, num_heads=2, num_kv_heads=1, head_dim=80, format=format
+    )
+    paths = [NativeExecutor(checkpoint, num_blocks=64, isa=isa, num_threads=2) for isa in available_isas()]
+    for count in (1, 3, 17, 64):
+        batch = many_sequences(count, np.random.default_rng(count))
+        found = [outputs.logits for native in paths if (outputs := native.run(batch)) is not None]
+        assert len(found) == len(paths)
+        for start, stop in zip(batch.row_starts, batch.row_starts[1:], strict=False):
+            alone = paths[0].run(one_sequence(batch.token_ids[start:stop]))
+            assert alone is not None
+            for logits in found:
+                np.testing.assert_array_equal(logits[start:stop], alone.logits)
 
 
 def test_a_row_at_the_end_of_32k_places_follows_the_reference_on_every_path_and_for_every_cutting(
