@@ -5,6 +5,17 @@ import numpy as np
 from halfline.model.checkpoint import Tensor, TensorFormat
 
 FLOATS = (TensorFormat.F32, TensorFormat.F16, TensorFormat.BF16)
+SCALES_AT = {
+    TensorFormat.Q8_0: (0,),
+    TensorFormat.Q4_0: (0,),
+    TensorFormat.Q4_1: (0, 2),
+    TensorFormat.Q5_0: (0,),
+    TensorFormat.Q5_1: (0, 2),
+    TensorFormat.Q4_K: (0, 2),
+    TensorFormat.Q5_K: (0, 2),
+    TensorFormat.Q6_K: (208,),
+}
+"""Offsets of the fp16 scales within a block, in bytes."""
 
 
 def random_tensor(format: TensorFormat, rows: int, cols: int, generator: np.random.Generator) -> Tensor:
@@ -20,17 +31,7 @@ def random_tensor(format: TensorFormat, rows: int, cols: int, generator: np.rand
             data = values.view(np.uint8)
         return Tensor("test.weight", format, (rows, cols), data)
     blocks = generator.integers(0, 256, (rows, num_bytes // format.block_bytes, format.block_bytes), np.uint8)
-    scale_at = {
-        TensorFormat.Q4_0: (0,),
-        TensorFormat.Q8_0: (0,),
-        TensorFormat.Q4_1: (0, 2),
-        TensorFormat.Q5_0: (0,),
-        TensorFormat.Q5_1: (0, 2),
-        TensorFormat.Q4_K: (0, 2),
-        TensorFormat.Q5_K: (0, 2),
-        TensorFormat.Q6_K: (208,),
-    }
-    for offset in scale_at[format]:
+    for offset in SCALES_AT[format]:
         scales = generator.uniform(-0.1, 0.1, blocks.shape[:2]).astype(np.float16)
         blocks[:, :, offset : offset + 2] = scales[..., None].view(np.uint8)
     return Tensor("test.weight", format, (rows, cols), blocks.reshape(rows, num_bytes))

@@ -4,6 +4,7 @@ from gguf import GGMLQuantizationType
 from gguf import dequantize as oracle_dequantize
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_tensor import SCALES_AT
 
 from halfline.model.checkpoint import Tensor, TensorFormat
 from halfline.model.dequantize import dequantize, dequantize_rows
@@ -12,16 +13,6 @@ from halfline.model.dequantize import dequantize, dequantize_rows
 EDGE_SCALES = np.array(
     [0x0000, 0x3C00, 0x7BFF, 0x0400, 0x0001, 0x83FF, 0xBC00, 0x7C00, 0xFC00, 0x7E00], "<u2"
 )
-SCALE_OFFSETS = {
-    TensorFormat.Q8_0: (0,),
-    TensorFormat.Q4_0: (0,),
-    TensorFormat.Q4_1: (0, 2),
-    TensorFormat.Q5_0: (0,),
-    TensorFormat.Q5_1: (0, 2),
-    TensorFormat.Q4_K: (0, 2),
-    TensorFormat.Q5_K: (0, 2),
-    TensorFormat.Q6_K: (208,),
-}
 
 
 def random_tensor(tensor_format: TensorFormat, num_rows: int, blocks_per_row: int, seed: int) -> Tensor:
@@ -46,10 +37,10 @@ def test_any_bytes_mean_bitwise_what_they_mean_elsewhere(
     np.testing.assert_array_equal(dequantize(tensor).view(np.uint32), oracle(tensor).view(np.uint32))
 
 
-@pytest.mark.parametrize("tensor_format", SCALE_OFFSETS)
+@pytest.mark.parametrize("tensor_format", SCALES_AT)
 def test_edge_scales_mean_bitwise_what_they_mean_elsewhere(tensor_format: TensorFormat) -> None:
     tensor = random_tensor(tensor_format, len(EDGE_SCALES), 1, seed=5)
-    for offset in SCALE_OFFSETS[tensor_format]:
+    for offset in SCALES_AT[tensor_format]:
         tensor.data[:, offset : offset + 2] = EDGE_SCALES.view(np.uint8).reshape(-1, 2)
         np.testing.assert_array_equal(dequantize(tensor).view(np.uint32), oracle(tensor).view(np.uint32))
 
