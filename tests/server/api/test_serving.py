@@ -96,7 +96,7 @@ def test_a_client_that_closes_its_connection_ends_its_work(server, streamed) -> 
                 raise httpx.ReadTimeout("left")
         httpx.post(f"{server.url}/v1/completions", json=body, timeout=1.0)
     wait_until_idle(server)
-    assert 0 < server.metric("halfline_run_tokens_total") - before < 3000
+    assert server.metric("halfline_run_tokens_total") - before < 3000
     assert server.metric('halfline_kv_blocks{state="held"}') == 0
 
 
