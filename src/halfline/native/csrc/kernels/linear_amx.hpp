@@ -114,6 +114,24 @@ template <int Rows>
   }
 }
 
+// One step of the tiles, of `total` products: begin(slot) begins the step's own, if there is one, and the product of
+// kStoreLag steps before is stored in `ring`.
+template <class F>
+[[gnu::always_inline]] inline void move_tiles(int step, int total, std::int32_t* ring, F&& begin) {
+  static_assert(kRing == kResultTiles);
+  const auto move = [&](auto slot) __attribute__((always_inline)) {
+    constexpr int stored = (decltype(slot)::value + kRing - kStoreLag) % kRing;
+    if (step < total) begin(slot);
+    if (step >= kStoreLag && step < total + kStoreLag) store_tile<stored>(ring + stored * kMatrixRows * kPanelRows);
+  };
+  switch (step % kResultTiles) {
+    case 0: move(Count<0>{}); break;
+    case 1: move(Count<1>{}); break;
+    case 2: move(Count<2>{}); break;
+    default: move(Count<3>{});
+  }
+}
+
 // ---- Many rows ------------------------------------------------------------------------------------------------
 
 // What is multiplied next of a stream of products: the panel's blocks by those of one tile of rows, then of the next.
@@ -184,7 +202,6 @@ template <int Slot, class Format, int Rows>
 template <class Format, int Rows>
 [[gnu::noinline]] void panel_rows(const LinearJob& job, const MatrixPanel& unpacked, int panel, int row, int num_tiles,
                                   int blocks, std::int32_t* ring) {
-  static_assert(kRing == kResultTiles);
   const QuantTile tile = tile_at(job.quant, row, blocks);
   const int total = num_tiles * blocks * (Format::halves ? 2 : 1);
   ProductStream<Format, Rows> begun{tile.quants, unpacked.quants, unpacked.quants, unpacked.quants + blocks * 512,
@@ -197,19 +214,6 @@ template <class Format, int Rows>
                                    unpacked.scales + blocks * 32,
                                    tile.scales,
                                    tile.scaled_sums};
-  const auto move_tiles = [&](int step) {
-    const auto move = [&](auto slot) __attribute__((always_inline)) {
-      constexpr int number = decltype(slot)::value, stored = (number + kRing - kStoreLag) % kRing;
-      if (step < total) begun.template begin_next<number>();
-      if (step >= kStoreLag && step < total + kStoreLag) store_tile<stored>(ring + stored * kMatrixRows * kPanelRows);
-    };
-    switch (step % kResultTiles) {
-      case 0: move(Count<0>{}); break;
-      case 1: move(Count<1>{}); break;
-      case 2: move(Count<2>{}); break;
-      default: move(Count<3>{});
-    }
-  };
   ask_for_output(job, panel, row, Rows);
   Vec sums[Rows];
 #pragma GCC unroll 16
@@ -217,7 +221,7 @@ template <class Format, int Rows>
   int step = 0;
   const auto any_steps = [&](int stop, Vec (&rows)[Rows]) __attribute__((always_inline)) {
     for (; step < stop; ++step) {
-      move_tiles(step);
+      move_tiles(step, total, ring, [&](auto slot) { begun.template begin_next<decltype(slot)::value>(); });
       if (step >= kScaleLag) scaled.add_next(ring + (step - kScaleLag) % kRing * kMatrixRows * kPanelRows, rows);
     }
   };
@@ -250,8 +254,7 @@ struct StreamPlace {
 
 // All rows fit one tile, so that each panel is used once: unpacking it first would take a quarter of the time, and more
 // where it does not stay in the first-level cache. Here the panels are one stream of blocks, in which one is unpacked
-// while an earlier one is multiplied and a yet earlier one scaled. As long as tiles are in use floats have one vector
-// port and integers the other.
+// while an earlier one is multiplied and a yet earlier one scaled.
 //
 // Out of line: within its callers its sums do not stay in registers.
 template <class Format, int Rows>
@@ -281,23 +284,12 @@ template <class Format, int Rows>
     }
     if (step < 0) continue;
 
-    const auto move_tiles = [&](auto slot) __attribute__((always_inline)) {
-      constexpr int number = decltype(slot)::value;
-      if (step < total) {
-        if (multiplied.block == 0) ask_for_output(job, multiplied.panel, 0, Rows);
-        multiply<number>(tile.quants + std::int64_t{multiplied.block} * Rows * kBlockValues, unpacked_quants(step));
-        multiplied.step(blocks);
-      }
-      const int done = step - kStoreLag;
-      if (done >= 0 && done < total) store_tile<(number + kResultTiles - kStoreLag) % kResultTiles>(result(done));
-    };
-    switch (step % kResultTiles) {
-      case 0: move_tiles(Count<0>{}); break;
-      case 1: move_tiles(Count<1>{}); break;
-      case 2: move_tiles(Count<2>{}); break;
-      default: move_tiles(Count<3>{});
-    }
-
+    move_tiles(step, total, results, [&](auto slot) __attribute__((always_inline)) {
+      if (multiplied.block == 0) ask_for_output(job, multiplied.panel, 0, Rows);
+      multiply<decltype(slot)::value>(tile.quants + std::int64_t{multiplied.block} * Rows * kBlockValues,
+                                      unpacked_quants(step));
+      multiplied.step(blocks);
+    });
     const int product = step - kScaleLag;
     if (product < 0) continue;
     const std::int64_t at = std::int64_t{scaled.block} * Rows;
