@@ -14,7 +14,7 @@ from halfline.bench.allocation import Blocks, Doubling, Waste, editor_requests, 
 from halfline.bench.first_token import FirstToken, blocks_needed, measure_first_token
 from halfline.bench.limits import Limits, measure_limits
 from halfline.bench.ours import OurEngine
-from halfline.bench.parts import Part, decode_parts, prefill_parts
+from halfline.bench.parts import Part, decode_parts, prefill_blocks, prefill_parts
 from halfline.bench.peers import llama_cpp
 from halfline.bench.peers.failed import PeerFailed
 from halfline.bench.peers.worker import Worker
@@ -84,7 +84,7 @@ def run_engine(options: EngineOptions, progress: Callable[[str], None]) -> Engin
 
         with _peers(options, model_format, sizes, absent, versions, progress) as peers:
             progress("our weights")
-            executor = executor_of(blocks_for(sizes.num_places))
+            executor = executor_of(max(blocks_for(sizes.num_places), prefill_blocks(sizes.prefill)))
             ours = OurEngine(f"halfline {model_format} ({executor.isa})", executor, sizes)
             steps = step_work(work, sizes)
             limits: list[Limits] = []

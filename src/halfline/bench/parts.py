@@ -1,9 +1,12 @@
 """Where the time of a step goes, found by leaving parts out and taking differences of whole steps.
 
     head        a step that asks for logits, minus the same step that asks for a hidden state
-    attention   a step behind a long context, minus one behind none; for a prefill, one sequence of n tokens minus
-                n/16 sequences of 16, whose attention is small
+    attention   a step behind a long context, minus one behind a block of 16 places; for a prefill, one sequence of n
+                tokens minus n/16 sequences of 16, whose attention is small
     layers      what remains: the layers' matrices with norms, rotations, quantisation and barriers
+
+Rows at the first 16 places of a sequence are multiplied in two terms (csrc/batch_plan.cpp). Variants that are
+subtracted have equally many of them, or the difference would be theirs.
 
 Nothing inside the engine is instrumented, so nothing is slowed down by being watched. The variants of a step take
 turns and the median of each is used; a difference smaller than the machine's noise is no result, and comes out as
@@ -12,14 +15,24 @@ None.
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halfline.bench.limits import Limits
-from halfline.bench.steps import blocks_for, decode_seconds, fill, prefill_seconds
+from halfline.bench.steps import (
+    Int32s,
+    batch_of,
+    blocks_for,
+    decode_seconds,
+    fill,
+    prefill_seconds,
+    random_tokens,
+    run_seconds,
+)
 from halfline.bench.work import ModelWork, Work
-from halfline.model.executor import BLOCK_TOKENS, Executor
+from halfline.model.executor import BLOCK_TOKENS, Batch, Executor
 
 _DECODE_STEPS = 16
+_BLOCKS_OF_SHORT = 2  # one behind another, of each short sequence of a prefill
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +49,7 @@ class Part:
 
 
 def decode_parts(executor: Executor, work: ModelWork, depth: int, *, looks: int) -> list[Part]:
-    """Of one decode step of one sequence behind `depth` tokens."""
+    """Of one decode step of one sequence behind `depth` tokens, a block or more."""
     fill(executor, 1, depth, blocks_for(depth + _DECODE_STEPS))
 
     def seconds(first_place: int, logits: bool) -> float:
@@ -49,12 +62,12 @@ def decode_parts(executor: Executor, work: ModelWork, depth: int, *, looks: int)
         {
             "deep": lambda: seconds(depth, True),
             "no logits": lambda: seconds(depth, False),
-            "shallow": lambda: seconds(0, True),
+            "shallow": lambda: seconds(BLOCK_TOKENS, True),
         },
         looks,
     )
     middle = depth + _DECODE_STEPS // 2
-    near = _DECODE_STEPS // 2
+    near = BLOCK_TOKENS + _DECODE_STEPS // 2
     attention = _without(work.attention(middle, 1), work.attention(near, 1))
     head = times["deep"] - times["no logits"]
     kv_seconds = times["deep"] - times["shallow"]
@@ -66,25 +79,45 @@ def decode_parts(executor: Executor, work: ModelWork, depth: int, *, looks: int)
     ]
 
 
+def prefill_blocks(num_tokens: int) -> int:
+    """How many blocks the executor of `prefill_parts` must have."""
+    return max(blocks_for(num_tokens), _BLOCKS_OF_SHORT * (num_tokens // BLOCK_TOKENS))
+
+
 def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int, *, looks: int) -> list[Part]:
-    """Of one step of `num_tokens` new tokens."""
+    """Of one step of `num_tokens` new tokens, whole blocks."""
     num_short = num_tokens // BLOCK_TOKENS
+    fill(executor, num_short, BLOCK_TOKENS, _BLOCKS_OF_SHORT)
+    short = _short_sequences(random_tokens(executor, num_tokens), num_short)
     times = _medians(
         {
             "long": lambda: prefill_seconds(executor, num_tokens),
-            "short": lambda: prefill_seconds(executor, num_short * BLOCK_TOKENS, num_sequences=num_short),
+            "short": lambda: run_seconds(executor, short),
         },
         looks,
     )
-    short = work.attention(0, BLOCK_TOKENS).times(num_short)
-    attention = _without(work.attention(0, num_tokens), short)
-    # The short sequences' own attention and their many rows of logits stay with the layers.
-    layers = work.layers.work(num_tokens) + short + work.head.work(num_short)
+    near = work.attention(0, BLOCK_TOKENS) + work.attention(BLOCK_TOKENS, BLOCK_TOKENS).times(num_short - 1)
+    # The short sequences' own attention and the one row of logits stay with the layers.
     return [
-        Part("layers", times["short"], layers),
-        Part("attention", _positive(times["long"] - times["short"]), attention),
+        Part("layers", times["short"], work.layers.work(num_tokens) + near + work.head.work(1)),
+        Part(
+            "attention",
+            _positive(times["long"] - times["short"]),
+            _without(work.attention(0, num_tokens), near),
+        ),
         Part("whole step", times["long"], work.step([(0, num_tokens)], 1)),
     ]
+
+
+def _short_sequences(token_ids: Int32s, num_sequences: int) -> Batch:
+    """The rows of one long sequence as many: one begins at place 0, the others behind a block that holds KV already.
+
+    As of the long one, 16 rows are multiplied in two terms and one row is asked for its logits.
+    """
+    batch = batch_of(token_ids, num_sequences, BLOCK_TOKENS, _BLOCKS_OF_SHORT)
+    first_places = batch.first_places.copy()
+    first_places[0] = 0
+    return replace(batch, first_places=first_places, logit_rows=batch.logit_rows[-1:])
 
 
 def _medians(variants: Mapping[str, Callable[[], float]], num_looks: int) -> dict[str, float]:
@@ -96,7 +129,9 @@ def _medians(variants: Mapping[str, Callable[[], float]], num_looks: int) -> dic
 
 
 def _without(whole: Work, part: Work) -> Work:
-    return whole + part.times(-1)
+    """No bytes where the part alone reads more: many short sequences read their first blocks each for itself."""
+    rest = whole + part.times(-1)
+    return replace(rest, num_bytes=max(0.0, rest.num_bytes))
 
 
 def _positive(seconds: float) -> float | None:

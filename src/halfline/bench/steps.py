@@ -90,14 +90,17 @@ def prefill_seconds(
     executor: Executor,
     num_tokens: int,
     *,
-    num_sequences: int = 1,
     first_block: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Time of one step of `num_tokens` new tokens, cut into sequences of equal length from place 0."""
+    """Time of one step of `num_tokens` new tokens of one sequence, from place 0."""
     tokens = random_tokens(executor, num_tokens)
-    num_blocks = blocks_for(num_tokens // num_sequences)
-    batch = batch_of(tokens, num_sequences, 0, num_blocks, first_block=first_block)
+    batch = batch_of(tokens, 1, 0, blocks_for(num_tokens), first_block=first_block)
+    return run_seconds(executor, batch, clock=clock)
+
+
+def run_seconds(executor: Executor, batch: Batch, *, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Time of one step."""
     began = clock()
     executor.run(batch)
     return clock() - began

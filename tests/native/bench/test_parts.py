@@ -1,21 +1,23 @@
 """A step taken apart: the parts' work adds up, whatever the clock says."""
 
+import numpy as np
 import pytest
 
-from halfline.bench.parts import decode_parts, prefill_parts
+from halfline.bench.parts import decode_parts, prefill_blocks, prefill_parts
 from halfline.bench.work import count
 from halfline.model.checkpoint import TensorFormat
+from halfline.model.executor import Batch, Outputs
 from halfline.model.random_model import random_checkpoint
 from halfline.native.executor import NativeExecutor
 
 
-def test_the_parts_of_a_decode_step_do_its_work_but_for_the_attention_near_place_zero() -> None:
+def test_the_parts_of_a_decode_step_do_its_work_but_for_the_attention_behind_one_block() -> None:
     checkpoint = random_checkpoint(format=TensorFormat.Q4_0)
     work = count(checkpoint)
     parts = decode_parts(NativeExecutor(checkpoint, num_blocks=8), work, depth=64, looks=2)
     assert [part.name for part in parts] == ["layers", "attention", "head", "whole step"]
     *inner, whole = parts
-    left_out = work.attention(8, 1)
+    left_out = work.attention(16 + 8, 1)
     assert sum(part.work.num_bytes for part in inner) + left_out.num_bytes == pytest.approx(
         whole.work.num_bytes
     )
@@ -23,9 +25,60 @@ def test_the_parts_of_a_decode_step_do_its_work_but_for_the_attention_near_place
     assert whole.seconds is not None and whole.seconds > 0
 
 
-def test_the_parts_of_a_prefill_do_its_work_and_the_short_sequences_logits() -> None:
+def test_the_parts_of_a_prefill_do_its_work() -> None:
     checkpoint = random_checkpoint(format=TensorFormat.Q4_0)
     work = count(checkpoint)
-    layers, attention, whole = prefill_parts(NativeExecutor(checkpoint, num_blocks=8), work, 128, looks=2)
+    executor = NativeExecutor(checkpoint, num_blocks=prefill_blocks(128))
+    layers, attention, whole = prefill_parts(executor, work, 128, looks=2)
+    assert layers.work.int_ops + attention.work.int_ops == whole.work.int_ops
     assert layers.work.float_ops + attention.work.float_ops == whole.work.float_ops
-    assert layers.work.int_ops - whole.work.int_ops == 7 * work.head.int_ops_per_row
+    assert attention.work.num_bytes == 0 < attention.work.float_ops
+
+
+class Watched:
+    """An executor that keeps the batches it ran."""
+
+    def __init__(self, executor: NativeExecutor) -> None:
+        self.spec = executor.spec
+        self.num_blocks = executor.num_blocks
+        self.kv_format = executor.kv_format
+        self.stop_flag = executor.stop_flag
+        self.copy_blocks = executor.copy_blocks
+        self.export_blocks = executor.export_blocks
+        self.import_blocks = executor.import_blocks
+        self.batches: list[Batch] = []
+        self._executor = executor
+
+    def run(self, batch: Batch) -> Outputs | None:
+        self.batches.append(batch)
+        return self._executor.run(batch)
+
+
+def places_of(batch: Batch) -> np.ndarray:
+    lengths = np.diff(batch.row_starts)
+    return np.concatenate(
+        [first + np.arange(n) for first, n in zip(batch.first_places, lengths, strict=True)]
+    )
+
+
+def test_a_prefill_in_short_sequences_has_as_many_rows_at_first_places_and_only_sees_kv_that_is_there() -> (
+    None
+):
+    checkpoint = random_checkpoint(format=TensorFormat.Q4_0)
+    executor = Watched(NativeExecutor(checkpoint, num_blocks=prefill_blocks(128)))
+    prefill_parts(executor, count(checkpoint), 128, looks=1)
+    *fills, long, short = executor.batches
+    assert len(long.token_ids) == len(short.token_ids) == 128
+    assert len(long.logit_rows) == len(short.logit_rows) == 1
+    assert (places_of(long) < 16).sum() == (places_of(short) < 16).sum() == 16
+    filled = {int(block) for batch in fills for block in batch.block_tables[:, 0]}
+    assert filled == {int(table[0]) for table in short.block_tables}
+    assert len({int(block) for block in short.block_tables.flat}) == short.block_tables.size
+
+
+def test_every_row_of_a_shallow_and_a_deep_decode_step_lies_behind_the_first_places() -> None:
+    checkpoint = random_checkpoint(format=TensorFormat.Q4_0)
+    executor = Watched(NativeExecutor(checkpoint, num_blocks=8))
+    decode_parts(executor, count(checkpoint), depth=64, looks=1)
+    _, *steps = executor.batches
+    assert min(batch.first_places[0] for batch in steps) == 16
