@@ -1,8 +1,10 @@
 """How many bytes a step must move and how many operations it must do, counted from the model's shape.
 
 Only what cannot be avoided is counted: every weight once per step, the KV that is seen once per sequence, two
-operations per weight and row, four per query dimension and visible place. Activations stay in caches and are left
-out, as are norms and rotations. Knows no machine and no clock.
+operations per weight and row, four per query dimension and visible place. Of formats with a minimum per block of 32
+weights two float operations per block and row come on top, the minimum times the sum of the block's activations;
+scales are paid for by the machine's rate of scaled products. Activations stay in caches and are left out, as are norms
+and rotations. Knows no machine and no clock.
 """
 
 from collections.abc import Sequence
@@ -15,6 +17,8 @@ from halfline.model.spec import ModelSpec
 from halfline.model.tensor_shapes import optional_shapes, required_shapes
 
 _FLOATS = (TensorFormat.F32, TensorFormat.F16, TensorFormat.BF16)
+_WITH_MINIMA = (TensorFormat.Q4_1, TensorFormat.Q5_1, TensorFormat.Q4_K, TensorFormat.Q5_K)
+_VALUES_PER_MINIMUM = 32
 _KV_VALUE_BYTES = 2  # fp16
 
 
@@ -114,7 +118,13 @@ def main_format(checkpoint: Checkpoint) -> str:
 def _weights(checkpoint: Checkpoint, names: Sequence[str]) -> Weights:
     tensors = [checkpoint.tensor(name) for name in names]
 
-    def ops(wanted: bool) -> int:
-        return sum(2 * t.shape[0] * t.shape[1] for t in tensors if (t.format in _FLOATS) is wanted)
+    def num_weights(formats: Sequence[TensorFormat]) -> int:
+        return sum(t.shape[0] * t.shape[1] for t in tensors if t.format in formats)
 
-    return Weights(sum(tensor.data.nbytes for tensor in tensors), ops(False), ops(True))
+    quantised = [format for format in TensorFormat if format not in _FLOATS]
+    minima = num_weights(_WITH_MINIMA) // _VALUES_PER_MINIMUM
+    return Weights(
+        sum(tensor.data.nbytes for tensor in tensors),
+        int_ops_per_row=2 * num_weights(quantised),
+        float_ops_per_row=2 * num_weights(_FLOATS) + 2 * minima,
+    )

@@ -1,6 +1,10 @@
 """Bytes and operations of a step, counted by hand."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from random_tensor import random_tensor
 
 from halfline.bench.limits import Limits
 from halfline.bench.work import Work, count, main_format
@@ -29,6 +33,27 @@ def test_every_weight_is_read_once_however_many_rows_there_are() -> None:
 def test_float_weights_count_as_float_operations() -> None:
     work = count(random_checkpoint(format=TensorFormat.F16))
     assert work.layers.work(3) == Work(2 * LAYER_WEIGHTS * 2, 0, 3 * 2 * 2 * LAYER_WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    "format", [TensorFormat.Q4_1, TensorFormat.Q5_1, TensorFormat.Q4_K, TensorFormat.Q5_K]
+)
+def test_a_minimum_costs_one_multiply_add_per_block_of_32_and_row(format: TensorFormat) -> None:
+    checkpoint = random_checkpoint(hidden_size=256, ffn_size=256)
+    generator = np.random.default_rng(0)
+    matrices = {
+        name: random_tensor(format, tensor.shape[0], tensor.shape[1], generator)
+        for name, tensor in checkpoint.tensors.items()
+        if len(tensor.shape) == 2
+    }
+    work = count(replace(checkpoint, tensors={**checkpoint.tensors, **matrices}))
+    assert work.layers.int_ops_per_row == 32 * work.layers.float_ops_per_row > 0
+    assert work.head.work(3).float_ops == 3 * 2 * 258 * 256 / 32
+
+
+def test_formats_without_minima_cost_no_float_operation() -> None:
+    for format in (TensorFormat.Q4_0, TensorFormat.Q8_0):
+        assert count(random_checkpoint(format=format)).layers.float_ops_per_row == 0
 
 
 def test_an_untied_head_is_read_and_its_embedding_is_not() -> None:
