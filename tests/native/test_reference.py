@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from random_layers import random_layers
 from random_tensor import FLOATS, random_tensor
 
 from halfline.model.checkpoint import Checkpoint, TensorFormat
@@ -171,6 +172,20 @@ def test_quantised_weights_follow_the_reference_with_int8_inputs(
     all logits are nearer than a second term that is left out or scaled otherwise would let them be.
     """
     checkpoint = random_checkpoint(format=format, tied=False, family=family)  # type: ignore[arg-type]
+    assert_close_with_int8_inputs(checkpoint, isa)
+
+
+@pytest.mark.parametrize(
+    "format",
+    [TensorFormat.Q5_0, TensorFormat.Q5_1, TensorFormat.Q4_K, TensorFormat.Q5_K, TensorFormat.Q6_K],
+)
+def test_layers_of_formats_that_are_only_read_follow_the_reference_with_int8_inputs(
+    format: TensorFormat, isa: str
+) -> None:
+    assert_close_with_int8_inputs(random_layers(format), isa)
+
+
+def assert_close_with_int8_inputs(checkpoint: Checkpoint, isa: str) -> None:
     assert_close(checkpoint, Int8Reference(checkpoint, NUM_BLOCKS), isa, 2e-2)
     batch = three_sequences(np.random.default_rng(5), (CAUSAL,) * 3)
     actual = NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa).run(batch)
