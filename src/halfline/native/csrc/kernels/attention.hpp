@@ -243,9 +243,11 @@ inline void weigh_chunk(const AttentionTile& tile, const Chunk<Kv>& chunk, TileS
                                                 state.scores + first * kChunkPlaces);
     });
   }
-  for (int query = 0; query < state.num_queries; ++query) {
-    weigh(chunk, state.visible + (query / tile.group_size) * kChunkBlocks, state.scores + query * kChunkPlaces,
-          state.part_highest[query], state.part_totals[query]);
+  for (int first = 0; first < state.num_queries; first += 16) {
+    const int rest = state.num_queries - first;
+    weigh(chunk, rest < 16 ? rest : 16, state.scores + first * kChunkPlaces, state.part_highest + first,
+          state.part_totals + first,
+          [&](int query) { return state.visible + (first + query) / tile.group_size * kChunkBlocks; });
   }
 }
 

@@ -54,7 +54,9 @@ struct Chunk {
 template <class Kv, int Blocks, int Queries>
 inline void score_tile(const Chunk<Kv>& chunk, int first, const float* queries, int head_dim, float* scores) {
   Vec sums[Blocks][Queries];
+#pragma GCC unroll 4
   for (int b = 0; b < Blocks; ++b) {
+#pragma GCC unroll 12
     for (int t = 0; t < Queries; ++t) sums[b][t] = Vec::zero();
   }
   for (int d = 0; d < head_dim; ++d) {
@@ -71,16 +73,18 @@ inline void score_tile(const Chunk<Kv>& chunk, int first, const float* queries, 
       for (int b = 0; b < Blocks; ++b) sums[b][t] = fma(keys[b], query, sums[b][t]);
     }
   }
+#pragma GCC unroll 4
   for (int b = 0; b < Blocks; ++b) {
     float* block_scores = scores + chunk.position[first + b] * kSlots;
+#pragma GCC unroll 12
     for (int t = 0; t < Queries; ++t) sums[b][t].store(block_scores + t * kChunkPlaces);
   }
 }
 
 template <class Kv, int Queries>
 inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_dim, float* scores) {
-  // Few queries: several blocks at once, to have enough independent sums in flight.
-  constexpr int blocks = Queries * 4 <= kQueryTile ? 4 : Queries * 2 <= kQueryTile ? 2 : 1;
+  // Several blocks at once: enough independent sums in flight, and a query is loaded once for all of them.
+  constexpr int blocks = Queries * 4 <= kScoreSums ? 4 : Queries * 2 <= kScoreSums ? 2 : 1;
   int first = 0;
   for (; first + blocks <= chunk.count; first += blocks) {
     score_tile<Kv, blocks, Queries>(chunk, first, queries, head_dim, scores);
@@ -90,31 +94,57 @@ inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_d
   }
 }
 
-// Turns scores into what V is to be multiplied by, in place.
-template <class Kv>
-inline void weigh(const Chunk<Kv>& chunk, const std::uint16_t* visible, float* scores, float& highest, float& total) {
-  const auto score = [&](int b) { return Vec::load(scores + chunk.position[b] * kSlots); };
-  Vec top = Vec::set(kUnseen);
-  for (int b = 0; b < chunk.count; ++b) {
-    top = max(top, select(visible[chunk.position[b]], score(b), Vec::set(kUnseen)));
+// Turns the scores of `count` query vectors, at most 16, into what V is to be multiplied by, in place. highest and totals
+// are filled up to 16; visible_of(query) are the bits of the chunk's four blocks.
+template <class Kv, int Blocks, class F>
+inline void weigh_blocks(const Chunk<Kv>& chunk, int count, float* scores, float* highest, float* totals,
+                         F&& visible_of) {
+  const auto score = [&](int query, int b) { return scores + query * kChunkPlaces + chunk.position[b] * kSlots; };
+  Vec tops[16], sums[16];
+  for (int query = 0; query < 16; ++query) {
+    tops[query] = Vec::set(kUnseen);
+    sums[query] = Vec::zero();
   }
-  highest = largest(top);
-  Vec sums = Vec::zero();
-  for (int b = 0; b < chunk.count; ++b) {
-    const int at = chunk.position[b];
-    Vec weight = select(visible[at], exp_of(score(b) - Vec::set(highest)), Vec::zero());
-    sums = sums + weight;
-    if constexpr (Kv::kScaledValues) weight = weight * Vec::load(chunk.value_scales[b]);
-    weight.store(scores + at * kSlots);
+  for (int query = 0; query < count; ++query) {
+    const std::uint16_t* visible = visible_of(query);
+#pragma GCC unroll 4
+    for (int b = 0; b < Blocks; ++b) {
+      const Vec seen = select(visible[chunk.position[b]], Vec::load(score(query, b)), Vec::set(kUnseen));
+      tops[query] = max(tops[query], seen);
+    }
   }
-  total = sum(sums);
+  largest_each(tops).store(highest);
+  for (int query = 0; query < count; ++query) {
+    const std::uint16_t* visible = visible_of(query);
+    Vec weights[Blocks];
+#pragma GCC unroll 4
+    for (int b = 0; b < Blocks; ++b) weights[b] = Vec::load(score(query, b)) - Vec::set(highest[query]);
+    exp_each(weights);
+#pragma GCC unroll 4
+    for (int b = 0; b < Blocks; ++b) {
+      Vec weight = select(visible[chunk.position[b]], weights[b], Vec::zero());
+      sums[query] = sums[query] + weight;
+      if constexpr (Kv::kScaledValues) weight = weight * Vec::load(chunk.value_scales[b]);
+      weight.store(score(query, b));
+    }
+  }
+  sum_each(sums).store(totals);
+}
+
+template <class Kv, class F>
+inline void weigh(const Chunk<Kv>& chunk, int count, float* scores, float* highest, float* totals, F&& visible_of) {
+  with_count<kChunkBlocks>(chunk.count, [&](auto blocks) {
+    weigh_blocks<Kv, decltype(blocks)::value>(chunk, count, scores, highest, totals, visible_of);
+  });
 }
 
 // finish(t, dimension, sum) is handed weights[t] x V, over Vectors * 16 dimensions.
 template <class Kv, int Queries, int Vectors, class F>
 inline void gather_tile(const Chunk<Kv>& chunk, int head_dim, int dimension, const float* weights, F&& finish) {
   Vec sums[Queries][Vectors];
+#pragma GCC unroll 8
   for (int t = 0; t < Queries; ++t) {
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) sums[t][v] = Vec::zero();
   }
   for (int b = 0; b < chunk.count; ++b) {
@@ -132,7 +162,9 @@ inline void gather_tile(const Chunk<Kv>& chunk, int head_dim, int dimension, con
       }
     }
   }
+#pragma GCC unroll 8
   for (int t = 0; t < Queries; ++t) {
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) finish(t, dimension + 16 * v, sums[t][v]);
   }
 }

@@ -96,24 +96,6 @@ inline void ask_for_output(const LinearJob& job, int panel, int row, int count) 
   }
 }
 
-// Out of the loops, whose sums would not stay in registers otherwise.
-template <int Rows>
-[[gnu::noinline]] void write_tile(const LinearJob& job, int panel, int row, const Vec* sums) {
-  const bool whole = job.weights->rows - panel * kPanelRows >= kPanelRows && row + Rows <= job.rows;
-  if (!whole || job.bias) {
-    for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
-    return;
-  }
-  // The same for most tiles, with nothing to ask about each row.
-  float* output = job.output + row * job.output_stride + std::int64_t{panel} * kPanelRows;
-  if (job.accumulate) {
-    const Vec scale = Vec::set(job.residual_scale);
-    for (int t = 0; t < Rows; ++t, output += job.output_stride) fma(scale, sums[t], Vec::load(output)).store(output);
-  } else {
-    for (int t = 0; t < Rows; ++t, output += job.output_stride) sums[t].store(output);
-  }
-}
-
 // One step of the tiles, of `total` products: begin(slot) begins the step's own, if there is one, and the product of
 // kStoreLag steps before is stored in `ring`.
 template <class F>

@@ -140,6 +140,7 @@ struct PackedPanel {
       __builtin_prefetch(next + kNear + line);
     }
   }
+  void read_once() {}
 };
 
 // What is unpacked next, asked for while rows are multiplied: unpacking alone cannot keep memory busy, and asking for
@@ -170,6 +171,8 @@ struct UnpackedPanel {
   NextPanels next;
 
   void prefetch(int block) const { next.prefetch(block); }
+  // By the first rows: the panels behind it have been asked for.
+  void read_once() { next = {}; }
   Bytes vector(int block, int g) const { return Bytes::load(quants + block * 512 + g * 64); }
   BlockScales scale(int block) const {
     return {Vec::load(scales + block * 32), Vec::load(scales + block * 32 + 16)};
@@ -280,13 +283,43 @@ inline void write_sums(const LinearJob& job, int panel, int row, Vec sums) {
   }
 }
 
+// Out of the loops, whose sums would not stay in registers otherwise.
+template <int Rows>
+[[gnu::noinline]] void write_tile(const LinearJob& job, int panel, int row, const Vec* sums) {
+  const bool whole = job.weights->rows - panel * kPanelRows >= kPanelRows && row + Rows <= job.rows;
+  if (!whole || job.bias) {
+    for (int t = 0; t < Rows; ++t) write_sums(job, panel, row + t, sums[t]);
+    return;
+  }
+  // The same for most tiles, with nothing to ask about each row.
+  float* output = job.output + row * job.output_stride + std::int64_t{panel} * kPanelRows;
+  if (job.accumulate) {
+    const Vec scale = Vec::set(job.residual_scale);
+    for (int t = 0; t < Rows; ++t, output += job.output_stride) fma(scale, sums[t], Vec::load(output)).store(output);
+  } else {
+    for (int t = 0; t < Rows; ++t, output += job.output_stride) sums[t].store(output);
+  }
+}
+
 template <class Format, int Panels, int Rows, class Panel>
 inline void quant_tile_out(const LinearJob& job, const Panel* panels, int panel, int row, int blocks) {
   Vec sums[Panels][Rows];
   quant_tile<Format, Panels, Rows>(panels, tile_at(job.quant, row, blocks), blocks, sums);
-  for (int p = 0; p < Panels; ++p) {
-    for (int t = 0; t < Rows; ++t) write_sums(job, panel + p, row + t, sums[p][t]);
+  for (int p = 0; p < Panels; ++p) write_tile<Rows>(job, panel + p, row, sums[p]);
+}
+
+// All rows by these panels, which lie side by side.
+template <class Format, int Panels, class Panel>
+inline void quant_rows(const LinearJob& job, Panel* sources, int panel, int num_rows, int blocks) {
+  int row = 0;
+  for (; row + kTileRows <= num_rows; row += kTileRows) {
+    quant_tile_out<Format, Panels, kTileRows>(job, sources, panel, row, blocks);
+    sources[0].read_once();
   }
+  if (row == num_rows) return;
+  with_count<kTileRows>(num_rows - row, [&](auto rows) {
+    quant_tile_out<Format, Panels, decltype(rows)::value>(job, sources, panel, row, blocks);
+  });
 }
 
 template <class Format>
@@ -294,37 +327,21 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
   const PackedMatrix& weights = *job.weights;
   const int blocks = weights.cols / kBlockValues;
   const int num_rows = job.rows + job.num_refined;
-  const auto packed = [&](int panel) {
-    return PackedPanel<Format>{weights.data + panel * weights.panel_bytes};
-  };
-  // Few rows: stream the panels as they lie.
-  if (num_rows <= kTileRows) {
-    for (int panel = begin; panel < end; ++panel) {
-      const PackedPanel<Format> source = packed(panel);
-      with_count<kTileRows>(num_rows, [&](auto rows) {
-        quant_tile_out<Format, 1, decltype(rows)::value>(job, &source, panel, 0, blocks);
-      });
-    }
-    return;
-  }
+  // A lone row waits for memory and nothing else: one stream.
+  const int together = num_rows == 1 ? 1 : kTilePanels;
   for (int panel = begin; panel < end;) {
-    const int count = end - panel < kTilePanels ? end - panel : kTilePanels;
-    UnpackedPanel unpacked[kTilePanels];
-    for (int p = 0; p < count; ++p) {
-      unpacked[p] = unpack(packed(panel + p), blocks, scratch + std::int64_t{p} * blocks * (512 + 128));
-    }
-    unpacked[0].next = next_panels<Format>(weights, panel, panel + count);
+    const int count = end - panel < together ? end - panel : together;
     with_count<kTilePanels>(count, [&](auto panels) {
       constexpr int num_panels = decltype(panels)::value;
-      int row = 0;
-      for (; row + kTileRows <= num_rows; row += kTileRows) {
-        quant_tile_out<Format, num_panels, kTileRows>(job, unpacked, panel, row, blocks);
-        unpacked[0].next = {};
+      PackedPanel<Format> packed[num_panels];
+      for (int p = 0; p < num_panels; ++p) packed[p] = {weights.data + (panel + p) * weights.panel_bytes};
+      if (num_rows <= kPackedRows) return quant_rows<Format, num_panels>(job, packed, panel, num_rows, blocks);
+      UnpackedPanel unpacked[num_panels];
+      for (int p = 0; p < num_panels; ++p) {
+        unpacked[p] = unpack(packed[p], blocks, scratch + std::int64_t{p} * blocks * (512 + 128));
       }
-      if (row == num_rows) return;
-      with_count<kTileRows>(num_rows - row, [&](auto rows) {
-        quant_tile_out<Format, num_panels, decltype(rows)::value>(job, unpacked, panel, row, blocks);
-      });
+      unpacked[0].next = next_panels<Format>(weights, panel, panel + count);
+      quant_rows<Format, num_panels>(job, unpacked, panel, num_rows, blocks);
     });
     panel += count;
   }

@@ -2,8 +2,8 @@
 //
 // One block alone is all waiting: the largest of 32 numbers, two divisions, two sums. Here lane i of a vector belongs
 // to block i, and what has to be found within each block (a largest, two sums) is found by transposing on the way.
-// Largest numbers and sums of integers are exact in any order. The sixteen are the same block of a tile's rows, or the
-// blocks of a row that is a tile of its own: either way their results lie side by side.
+// Largest numbers and sums of integers are exact in any order. The sixteen are neighbours in their tile, so their results
+// lie side by side, or blocks of one row of several, whose results are put in their places afterwards.
 #pragma once
 
 #include <immintrin.h>
@@ -17,29 +17,7 @@
 namespace halfline {
 namespace {
 
-constexpr int kTogether = 16;      // blocks, one per lane
-constexpr int kFewTogether = 4;    // fewer rows are done one after the other
-
-// Lane i is the largest of v[i].
-inline __m512 largest_of_each(const __m512 (&v)[kTogether]) {
-  __m512 two[8], four[4], eight[2];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    two[i] = _mm512_max_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
-  }
-  const auto pairs = [](__m512 a, __m512 b) {
-    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
-    return _mm512_max_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
-  };
-  const auto quarters = [](__m512 a, __m512 b) {
-    return _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-  };
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) four[i] = pairs(two[2 * i], two[2 * i + 1]);
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) eight[i] = quarters(four[2 * i], four[2 * i + 1]);
-  return quarters(eight[0], eight[1]);
-}
+constexpr int kTogether = 16;   // blocks, one per lane
 
 // Sums of the first and second halves of sixteen blocks, lane i of block i. Of bytes[p] the blocks are 2p and 2p + 1.
 struct HalfSums {
@@ -67,16 +45,17 @@ inline HalfSums sums_of_halves(const __m512i (&bytes)[8]) {
   return {_mm512_permutex2var_epi32(sums[0], first, sums[1]), _mm512_permutex2var_epi32(sums[0], second, sums[1])};
 }
 
-// Blocks [0, count) of 32 floats, `stride` apart, at most sixteen, to the places from `at` on.
-inline void quantise_blocks(const float* x, std::int64_t stride, int count, const QuantRows& output, std::int64_t at) {
-  const auto block = [&](int i) { return x + (i < count ? i : count - 1) * stride; };
-  __m512 magnitudes[kTogether];
+// The first `count` of these blocks of 32 floats, to the places from `at` on. All sixteen can be read.
+using Blocks = const float* [kTogether];
+
+inline void quantise_blocks(const Blocks& block, int count, const QuantRows& output, std::int64_t at) {
+  Vec magnitudes[kTogether];
 #pragma GCC unroll 16
   for (int i = 0; i < kTogether; ++i) {
     constexpr int kLargestMagnitude = 0b1011;
-    magnitudes[i] = _mm512_range_ps(_mm512_loadu_ps(block(i)), _mm512_loadu_ps(block(i) + 16), kLargestMagnitude);
+    magnitudes[i] = {_mm512_range_ps(_mm512_loadu_ps(block[i]), _mm512_loadu_ps(block[i] + 16), kLargestMagnitude)};
   }
-  const __m512 amax = largest_of_each(magnitudes), most = _mm512_set1_ps(127.0f);
+  const __m512 amax = largest_each(magnitudes).v, most = _mm512_set1_ps(127.0f);
   // See quantise_block.
   const __mmask16 lives = _mm512_cmp_ps_mask(amax, _mm512_set1_ps(1e-30f), _CMP_GT_OQ);
   const __m512 scales = _mm512_maskz_div_ps(lives, amax, most);
@@ -90,7 +69,7 @@ inline void quantise_blocks(const float* x, std::int64_t stride, int count, cons
   for (int pair = 0; pair < 8; ++pair) {
     const auto whole = [&](int i, int half) {
       // To the nearest, ties to even, as `nearest` does.
-      return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(block(i) + half * 16), _mm512_set1_ps(inverses[i])));
+      return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(block[i] + half * 16), _mm512_set1_ps(inverses[i])));
     };
     const int i = 2 * pair;
     const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(whole(i, 0), whole(i, 1)),
@@ -127,7 +106,9 @@ struct RowBlocks {
   std::int32_t negated_sums[2 * kTogether];
 
   void quantise(const float* x, int count) {
-    quantise_blocks(x, kBlockValues, count, {quants, scales, scaled_sums, negated_sums}, 0);
+    Blocks blocks;
+    for (int i = 0; i < kTogether; ++i) blocks[i] = x + std::min(i, count - 1) * kBlockValues;
+    quantise_blocks(blocks, count, {quants, scales, scaled_sums, negated_sums}, 0);
   }
   // Each between those of the other rows of a tile; `at` is the first one's place.
   void spread(int count, const QuantRows& output, std::int64_t at, int height) const {
@@ -168,29 +149,35 @@ inline void quantise_rest_together(const float* x, int n, int row, int num_rows,
   });
 }
 
+// A whole tile of `height` rows: all its blocks, in the order in which they lie.
+inline void quantise_tile(const float* x, std::int64_t stride, int height, int blocks, const QuantRows& output,
+                          std::int64_t at) {
+  const int all = height * blocks;
+  int row = 0;
+  for (int done = 0; done < all; done += kTogether) {
+    Blocks sources;
+    for (const float*& source : sources) {
+      source = x + row * stride;
+      if (++row < height) continue;
+      row = 0;
+      x += kBlockValues;
+    }
+    const int count = std::min(kTogether, all - done);
+    for (int i = count; i < kTogether; ++i) sources[i] = sources[0];   // what lies behind the tile is not read
+    quantise_blocks(sources, count, output, at + done);
+  }
+}
+
 template <int TileRows>
 inline void quantise_rows_together(const float* x, std::int64_t stride, int count, int n, int row, int num_rows,
                                    const QuantRows& output) {
   const int blocks = n / kBlockValues, first_row = row - row % TileRows;
   const int height = std::min(TileRows, num_rows - first_row);
-  if (height > 1 && count < kFewTogether) {
-    for (int i = 0; i < count; ++i) {
-      quantise_row_by_blocks<TileRows>(
-          x + i * stride, n, row + i, num_rows, output,
-          [](RowBlocks& made, const float* values, int blocks_now) { made.quantise(values, blocks_now); });
-    }
-    return;
-  }
-  if (height == 1) {
-    for (int block = 0; block < blocks; block += kTogether) {
-      quantise_blocks(x + block * kBlockValues, kBlockValues, std::min(kTogether, blocks - block), output,
-                      first_row * std::int64_t{blocks} + block);
-    }
-    return;
-  }
-  for (int block = 0; block < blocks; ++block) {
-    const std::int64_t at = std::int64_t{first_row} * blocks + std::int64_t{block} * height + (row - first_row);
-    quantise_blocks(x + block * kBlockValues, stride, count, output, at);
+  if (count == height) return quantise_tile(x, stride, height, blocks, output, first_row * std::int64_t{blocks});
+  for (int i = 0; i < count; ++i) {
+    quantise_row_by_blocks<TileRows>(
+        x + i * stride, n, row + i, num_rows, output,
+        [](RowBlocks& made, const float* values, int blocks_now) { made.quantise(values, blocks_now); });
   }
 }
 

@@ -11,9 +11,11 @@ namespace {
 
 constexpr int kTileRows = 4;
 constexpr int kTilePanels = 1;
+constexpr int kPackedRows = 4;
 constexpr int kFloatRows = 4;
 constexpr int kFloatPanels = 1;
 constexpr int kQueryTile = 4;
+constexpr int kScoreSums = 4;
 constexpr int kValueRows = 3;
 constexpr int kValueVectors = 2;
 
@@ -109,6 +111,17 @@ inline float largest(Vec x) {
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+inline Vec sum_each(const Vec (&v)[16]) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = sum(v[i]);
+  return Vec::load(lanes);
+}
+inline Vec largest_each(const Vec (&v)[16]) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = largest(v[i]);
+  return Vec::load(lanes);
 }
 
 struct Bytes {

@@ -11,9 +11,11 @@ namespace {
 
 constexpr int kTileRows = 6;
 constexpr int kTilePanels = 2;
+constexpr int kPackedRows = 48;
 constexpr int kFloatRows = 8;
 constexpr int kFloatPanels = 2;
 constexpr int kQueryTile = 12;
+constexpr int kScoreSums = 24;
 constexpr int kValueRows = 6;
 constexpr int kValueVectors = 4;
 
@@ -78,6 +80,38 @@ inline float largest(Vec a) {
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+// Sixteen vectors folded alike, each in the order of `sum`; lane i is what becomes of v[i].
+template <class F>
+inline Vec fold_each(const Vec (&v)[16], F&& both) {
+  __m512 two[8], four[4], eight[2];
+  // The halves of two vectors side by side, then quarters of four, pairs of eight, and single lanes: at last slot
+  // 4i + j stands in lane 4j + i.
+  const auto slot = [&](int i) { return v[i % 4 * 4 + i / 4].v; };
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const __m512 a = slot(2 * i), b = slot(2 * i + 1);
+    two[i] = both(Vec{_mm512_shuffle_f32x4(a, b, 0x44)}, Vec{_mm512_shuffle_f32x4(a, b, 0xee)}).v;
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512 a = two[2 * i], b = two[2 * i + 1];
+    four[i] = both(Vec{_mm512_shuffle_f32x4(a, b, 0x88)}, Vec{_mm512_shuffle_f32x4(a, b, 0xdd)}).v;
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m512d a = _mm512_castps_pd(four[2 * i]), b = _mm512_castps_pd(four[2 * i + 1]);
+    eight[i] = both(Vec{_mm512_castpd_ps(_mm512_unpacklo_pd(a, b))}, Vec{_mm512_castpd_ps(_mm512_unpackhi_pd(a, b))}).v;
+  }
+  return both(Vec{_mm512_shuffle_ps(eight[0], eight[1], 0x88)}, Vec{_mm512_shuffle_ps(eight[0], eight[1], 0xdd)});
+}
+
+inline Vec sum_each(const Vec (&v)[16]) {
+  return fold_each(v, [](Vec a, Vec b) { return a + b; });
+}
+inline Vec largest_each(const Vec (&v)[16]) {
+  return fold_each(v, [](Vec a, Vec b) { return max(a, b); });
 }
 
 struct Bytes {

@@ -12,9 +12,11 @@ namespace {
 
 constexpr int kTileRows = 4;      // activation rows per quantised tile
 constexpr int kTilePanels = 1;    // panels per tile when many rows share the unpacked weights
+constexpr int kPackedRows = 4;    // up to so many rows it does not pay to unpack weights first
 constexpr int kFloatRows = 4;     // the same for float weights
 constexpr int kFloatPanels = 1;
 constexpr int kQueryTile = 4;     // query vectors whose scores are computed together
+constexpr int kScoreSums = 4;      // vectors of scores that are computed together
 constexpr int kValueRows = 2;     // query vectors that share one pass over V
 constexpr int kValueVectors = 2;  // vectors of head_dim in such a pass
 
@@ -164,6 +166,18 @@ inline float largest(Vec a) {
   const Vec pair = max(a, {{a.part[2], a.part[3], a.part[2], a.part[3]}});
   const Quad four = pair.part[0] > pair.part[1] ? pair.part[0] : pair.part[1];
   return larger(larger(four[0], four[2]), larger(four[1], four[3]));
+}
+
+// Lane i is what `sum` or `largest` gives for v[i].
+inline Vec sum_each(const Vec (&v)[16]) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = sum(v[i]);
+  return Vec::load(lanes);
+}
+inline Vec largest_each(const Vec (&v)[16]) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = largest(v[i]);
+  return Vec::load(lanes);
 }
 
 // 64 quants: 16 rows of four consecutive k.
