@@ -58,8 +58,7 @@ Team::Team(int size) : size_(size), counters_(std::make_unique<Counter[]>(2 * st
 
 Team::~Team() {
   leaving_.store(true, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  announce(round_, round_.load(std::memory_order_relaxed) + 1);
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -68,8 +67,7 @@ void Team::run(const std::function<void(int)>& body) {
   const bool stays = !cpus_.empty() && allowed_cpus() == cpus_;
   if (stays) stay_on({cpus_[0]});
   body_ = &body;
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  announce(round_, round_.load(std::memory_order_relaxed) + 1);
   body(0);
   barrier([] {});
   if (stays) stay_on(cpus_);

@@ -36,8 +36,7 @@ class Team {
     arrived_.store(0, std::memory_order_relaxed);
     // The counters of the phase after next: nobody touches them before the next barrier.
     for (Counter& counter : counters(phase)) counter.value.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
-    phase_.notify_all();
+    announce(phase_, phase + 1);
   }
 
   // Calls work(begin, end) for ranges that together cover [0, units), then meets the others.
@@ -66,6 +65,13 @@ class Team {
   }
 
  private:
+  // The library looks whether anybody sleeps before it wakes somebody. That look must not pass the store it is about, or
+  // whoever goes to sleep in between sleeps for ever: a release does not forbid it, and a whole engine once stood still.
+  static void announce(std::atomic<std::uint32_t>& value, std::uint32_t next) {
+    value.store(next, std::memory_order_seq_cst);
+    value.notify_all();
+  }
+
   void wait(std::uint32_t phase);
   void serve(int worker);
 
