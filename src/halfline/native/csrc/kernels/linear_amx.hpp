@@ -259,7 +259,7 @@ template <class Format, int Rows>
   for (int step = -kUnpackLead; step < total + kScaleLag; ++step) {
     const int next = step + kUnpackLead;
     if (next < total) {
-      const PackedPanel<Format> panel{weights.data + unpacked.panel * weights.panel_bytes};
+      const StreamedPanel<Format> panel{{weights.data + unpacked.panel * weights.panel_bytes}};
       panel.prefetch(unpacked.block);
       unpack_block(panel, unpacked.block, unpacked_quants(next), unpacked_scales(next));
       unpacked.step(blocks);

@@ -128,51 +128,66 @@ struct PackedPanel {
   BlockScales scale(int block) const {
     return scales_of<Format>(group_of(block) + Format::group * Format::quant_bytes, block % Format::group);
   }
+};
+
+// A panel that one row walks through once.
+template <class Format>
+struct StreamedPanel : PackedPanel<Format> {
   // The hardware stops at the end of every page and starts again slowly, so what comes later is asked for: into the
   // second-level cache as far ahead as memory takes, into the first when it is near. Asking for nothing, two threads got
   // 19 GB/s; 4 KiB ahead into the first alone 28, both so 31 (Q4_1, one row, Sapphire Rapids, weights in memory). Behind
   // the last panel it asks for nothing that exists, which is allowed.
   void prefetch(int block) const {
     constexpr int kFar = 6144, kNear = 2048, kBytes = Format::group_bytes / Format::group;
-    const auto* next = reinterpret_cast<const char*>(groups) + std::int64_t{block} * kBytes;
+    const auto* next = reinterpret_cast<const char*>(this->groups) + std::int64_t{block} * kBytes;
     for (int line = 0; line < kBytes; line += 64) {
       __builtin_prefetch(next + kFar + line, 0, 2);
       __builtin_prefetch(next + kNear + line);
     }
   }
-  void read_once() {}
 };
 
-// What is unpacked next, asked for while rows are multiplied: unpacking alone cannot keep memory busy, and asking for
-// more while it lasts slows it down. 16 rows on tiles took 112 ticks per block and panel without and 68 with.
+// What comes next, asked for while the first rows are multiplied. Unpacking alone cannot keep memory busy, and asking for
+// more while it lasts slows it down: 16 rows on tiles took 112 ticks per block and panel without and 68 with.
 struct NextPanels {
-  const std::uint8_t* data = nullptr;   // or nothing to ask for
-  int block_bytes = 0;
+  const std::uint8_t* data = nullptr;
+  const std::uint8_t* end = nullptr;
+  int block_bytes = 0;   // asked for with every block
 
   // Into the second-level cache.
   void prefetch(int block) const {
-    if (!data) return;
     const std::uint8_t* line = data + std::int64_t{block} * block_bytes;
+    if (line >= end) return;
     for (int at = 0; at < block_bytes; at += 64) __builtin_prefetch(line + at, 0, 2);
   }
+  // All blocks have been walked through once.
+  void pass(int blocks) { data += std::int64_t{blocks} * block_bytes; }
 };
 
-// The panels that follow [begin, end), as many as they are; behind the last one there is nothing to ask for.
+// The panels that follow [begin, end), as many as they are, a part with each of so many passes; behind the last one there
+// is nothing to ask for.
 template <class Format>
-inline NextPanels next_panels(const PackedMatrix& weights, int begin, int end) {
+inline NextPanels next_panels(const PackedMatrix& weights, int begin, int end, int passes = 1) {
   if (end >= weights.panels) return {};
-  return {weights.data + end * weights.panel_bytes, (end - begin) * (Format::group_bytes / Format::group)};
+  const std::uint8_t* data = weights.data + end * weights.panel_bytes;
+  const int block_bytes = (end - begin) * (Format::group_bytes / Format::group);
+  return {data, data + (end - begin) * weights.panel_bytes, (block_bytes + passes * 64 - 1) / (passes * 64) * 64};
 }
 
-// The same, unpacked once for many rows:   [block][8 vectors of 64 bytes] | [block][2 vectors of 16 floats]
-struct UnpackedPanel {
-  const std::uint8_t* quants;
-  const float* scales;
+// A panel that rows walk through several times. The first of a few side by side asks for those behind them.
+template <class Panel>
+struct RevisitedPanel : Panel {
   NextPanels next;
 
   void prefetch(int block) const { next.prefetch(block); }
-  // By the first rows: the panels behind it have been asked for.
-  void read_once() { next = {}; }
+  void pass(int blocks) { next.pass(blocks); }
+};
+
+// A panel unpacked once for many rows:   [block][8 vectors of 64 bytes] | [block][2 vectors of 16 floats]
+struct UnpackedPanel {
+  const std::uint8_t* quants;
+  const float* scales;
+
   Bytes vector(int block, int g) const { return Bytes::load(quants + block * 512 + g * 64); }
   BlockScales scale(int block) const {
     return {Vec::load(scales + block * 32), Vec::load(scales + block * 32 + 16)};
@@ -189,7 +204,7 @@ inline UnpackedPanel unpack(const PackedPanel<Format>& panel, int blocks, std::u
     scale.scale.store(scales + block * 32);
     scale.second.store(scales + block * 32 + 16);
   }
-  return {quants, scales, {}};
+  return {quants, scales};
 }
 
 // ---- The product ----------------------------------------------------------------------------------------------
@@ -314,7 +329,7 @@ inline void quant_rows(const LinearJob& job, Panel* sources, int panel, int num_
   int row = 0;
   for (; row + kTileRows <= num_rows; row += kTileRows) {
     quant_tile_out<Format, Panels, kTileRows>(job, sources, panel, row, blocks);
-    sources[0].read_once();
+    sources[0].pass(blocks);
   }
   if (row == num_rows) return;
   with_count<kTileRows>(num_rows - row, [&](auto rows) {
@@ -322,28 +337,41 @@ inline void quant_rows(const LinearJob& job, Panel* sources, int panel, int num_
   });
 }
 
+// Through the first so many passes the next panels are asked for: all at once is more than memory takes.
+constexpr int kMostPasses = 8;
+
 template <class Format>
 void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratch) {
   const PackedMatrix& weights = *job.weights;
   const int blocks = weights.cols / kBlockValues;
   const int num_rows = job.rows + job.num_refined;
-  // A lone row waits for memory and nothing else: one stream.
-  const int together = num_rows == 1 ? 1 : kTilePanels;
-  for (int panel = begin; panel < end;) {
-    const int count = end - panel < together ? end - panel : together;
-    with_count<kTilePanels>(count, [&](auto panels) {
-      constexpr int num_panels = decltype(panels)::value;
-      PackedPanel<Format> packed[num_panels];
-      for (int p = 0; p < num_panels; ++p) packed[p] = {weights.data + (panel + p) * weights.panel_bytes};
-      if (num_rows <= kPackedRows) return quant_rows<Format, num_panels>(job, packed, panel, num_rows, blocks);
-      UnpackedPanel unpacked[num_panels];
-      for (int p = 0; p < num_panels; ++p) {
-        unpacked[p] = unpack(packed[p], blocks, scratch + std::int64_t{p} * blocks * (512 + 128));
+  const auto packed = [&](int panel) { return PackedPanel<Format>{weights.data + panel * weights.panel_bytes}; };
+  if (num_rows == 1) {
+    // It waits for memory and for nothing else: one panel after the other.
+    for (int panel = begin; panel < end; ++panel) {
+      const StreamedPanel<Format> source{packed(panel)};
+      quant_tile_out<Format, 1, 1>(job, &source, panel, 0, blocks);
+    }
+    return;
+  }
+  const int passes = num_rows < kMostPasses * kTileRows ? (num_rows + kTileRows - 1) / kTileRows : kMostPasses;
+  for (int panel = begin; panel < end; panel += kTilePanels) {
+    with_count<kTilePanels>(end - panel < kTilePanels ? end - panel : kTilePanels, [&](auto panels) {
+      constexpr int count = decltype(panels)::value;
+      const NextPanels next = next_panels<Format>(weights, panel, panel + count, passes);
+      if (num_rows <= kPackedRows) {
+        RevisitedPanel<PackedPanel<Format>> sources[count];
+        for (int p = 0; p < count; ++p) sources[p] = {packed(panel + p), {}};
+        sources[0].next = next;
+        return quant_rows<Format, count>(job, sources, panel, num_rows, blocks);
       }
-      unpacked[0].next = next_panels<Format>(weights, panel, panel + count);
-      quant_rows<Format, num_panels>(job, unpacked, panel, num_rows, blocks);
+      RevisitedPanel<UnpackedPanel> sources[count];
+      for (int p = 0; p < count; ++p) {
+        sources[p] = {unpack(packed(panel + p), blocks, scratch + std::int64_t{p} * blocks * (512 + 128)), {}};
+      }
+      sources[0].next = next;
+      quant_rows<Format, count>(job, sources, panel, num_rows, blocks);
     });
-    panel += count;
   }
 }
 

@@ -81,12 +81,13 @@ inline void norm_row(const float* x, const NormWeights& weights, int n, float* o
     return fma(centred, centred, partial);
   });
   const Vec inverse = Vec::set(1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + weights.eps));
-  for (int i = 0; i < n; i += 16) {
-    const int count = n - i < 16 ? n - i : 16;
-    Vec normed = (load_first(x + i, count) - centre) * inverse * load_first(weights.weight + i, count);
-    if (weights.bias) normed = normed + load_first(weights.bias + i, count);
-    normed.store_first(output + i, count);
-  }
+  const auto normed = [&](int i, int count) {
+    const Vec scaled = (load_first(x + i, count) - centre) * inverse * load_first(weights.weight + i, count);
+    return weights.bias ? scaled + load_first(weights.bias + i, count) : scaled;
+  };
+  int i = 0;
+  for (; i + 16 <= n; i += 16) normed(i, 16).store(output + i);
+  if (i < n) normed(i, n - i).store_first(output + i, n - i);
 }
 
 template <int Count>
