@@ -40,7 +40,7 @@ Prepared inner_blocks(Workspace& space, const Slab& slab, std::span<const Linear
   const Kernels& kernels = space.kernels;
   const WorkerRoom& room = space.room(worker);
   const int blocks = space.shape.ffn_size / kBlockValues;
-  const int width = std::clamp(kSlabRows / slab.count, 1, kInnerBlocks), stride = width * kBlockValues;
+  const int width = std::clamp(kInnerRowBlocks / slab.count, 1, kInnerBlocks), stride = width * kBlockValues;
   float* up = room.inner.as<float>();
   float* gate = up + std::int64_t{slab.count} * stride;
   const QuantRows quant = quant_rows(space.inner_quants, slab.terms(), space.shape.ffn_size);
