@@ -24,7 +24,7 @@ constexpr int round_up(int value, int step) { return (value + step - 1) / step *
 std::size_t quant_rows_bytes(int rows, int cols);
 QuantRows quant_rows(const Memory& memory, int rows, int cols);
 
-// Rows, times blocks of columns, that a worker keeps of gate and of up: half a megabyte beside the activations. Two blocks of
+// Rows, times blocks of columns, that a worker keeps of gate and of up: a quarter of a megabyte. Two blocks of
 // a whole slab's rows took 3 % less of a prefill than one (Zen 5): quantising wants sixteen of a tile's blocks at once.
 constexpr int kInnerRowBlocks = 2 * kSlabRows;
 
