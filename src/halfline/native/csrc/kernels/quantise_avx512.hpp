@@ -48,7 +48,12 @@ inline HalfSums sums_of_halves(const __m512i (&bytes)[8]) {
 // The first `count` of these blocks of 32 floats, to the places from `at` on. All sixteen can be read.
 using Blocks = const float* [kTogether];
 
-inline void quantise_blocks(const Blocks& block, int count, const QuantRows& output, std::int64_t at) {
+// What they are divided by, and one over it; zero where a block is.
+struct BlockRanges {
+  alignas(64) float scales[kTogether], inverses[kTogether];
+};
+
+inline void find_ranges(const Blocks& block, BlockRanges& ranges) {
   Vec magnitudes[kTogether];
 #pragma GCC unroll 16
   for (int i = 0; i < kTogether; ++i) {
@@ -58,10 +63,12 @@ inline void quantise_blocks(const Blocks& block, int count, const QuantRows& out
   const __m512 amax = largest_each(magnitudes).v, most = _mm512_set1_ps(127.0f);
   // See quantise_block.
   const __mmask16 lives = _mm512_cmp_ps_mask(amax, _mm512_set1_ps(1e-30f), _CMP_GT_OQ);
-  const __m512 scales = _mm512_maskz_div_ps(lives, amax, most);
-  alignas(64) float inverses[kTogether];
-  _mm512_store_ps(inverses, _mm512_maskz_div_ps(lives, most, amax));
+  _mm512_store_ps(ranges.scales, _mm512_maskz_div_ps(lives, amax, most));
+  _mm512_store_ps(ranges.inverses, _mm512_maskz_div_ps(lives, most, amax));
+}
 
+inline void round_blocks(const Blocks& block, const BlockRanges& ranges, int count, const QuantRows& output,
+                         std::int64_t at) {
   // Four vectors packed lane by lane are four bytes of each in turn; this puts them in order.
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   __m512i bytes[8];
@@ -69,7 +76,7 @@ inline void quantise_blocks(const Blocks& block, int count, const QuantRows& out
   for (int pair = 0; pair < 8; ++pair) {
     const auto whole = [&](int i, int half) {
       // To the nearest, ties to even, as `nearest` does.
-      return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(block[i] + half * 16), _mm512_set1_ps(inverses[i])));
+      return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(block[i] + half * 16), _mm512_set1_ps(ranges.inverses[i])));
     };
     const int i = 2 * pair;
     const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(whole(i, 0), whole(i, 1)),
@@ -87,6 +94,7 @@ inline void quantise_blocks(const Blocks& block, int count, const QuantRows& out
   const __m512i negated = _mm512_sub_epi32(none, whole), negated_first = _mm512_sub_epi32(none, halves.first);
   const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  const __m512 scales = _mm512_load_ps(ranges.scales);
   const std::uint32_t kept = (1u << count) - 1u;
   const std::uint64_t kept_pairs = (std::uint64_t{1} << (2 * count)) - 1u;
   _mm512_mask_storeu_ps(output.scales + at, static_cast<__mmask16>(kept), scales);
@@ -108,7 +116,9 @@ struct RowBlocks {
   void quantise(const float* x, int count) {
     Blocks blocks;
     for (int i = 0; i < kTogether; ++i) blocks[i] = x + std::min(i, count - 1) * kBlockValues;
-    quantise_blocks(blocks, count, {quants, scales, scaled_sums, negated_sums}, 0);
+    BlockRanges ranges;
+    find_ranges(blocks, ranges);
+    round_blocks(blocks, ranges, count, {quants, scales, scaled_sums, negated_sums}, 0);
   }
   // Each between those of the other rows of a tile; `at` is the first one's place.
   void spread(int count, const QuantRows& output, std::int64_t at, int height) const {
@@ -149,22 +159,31 @@ inline void quantise_rest_together(const float* x, int n, int row, int num_rows,
   });
 }
 
-// A whole tile of `height` rows: all its blocks, in the order in which they lie.
+// A whole tile of `height` rows: all its blocks, in the order in which they lie. The ranges of some are found before any is
+// rounded, since to find one and then to use it is to wait for it.
 inline void quantise_tile(const float* x, std::int64_t stride, int height, int blocks, const QuantRows& output,
                           std::int64_t at) {
+  constexpr int kAhead = 8;
   const int all = height * blocks;
   int row = 0;
-  for (int done = 0; done < all; done += kTogether) {
-    Blocks sources;
-    for (const float*& source : sources) {
-      source = x + row * stride;
-      if (++row < height) continue;
-      row = 0;
-      x += kBlockValues;
+  for (int done = 0; done < all; done += kAhead * kTogether) {
+    Blocks sources[kAhead];
+    BlockRanges ranges[kAhead];
+    const auto count = [&](int i) { return std::min(kTogether, all - done - i * kTogether); };
+    for (int i = 0; i < kAhead && count(i) > 0; ++i) {
+      for (const float*& source : sources[i]) {
+        source = x + row * stride;
+        if (++row < height) continue;
+        row = 0;
+        x += kBlockValues;
+      }
+      // What lies behind the tile is not read.
+      for (int j = count(i); j < kTogether; ++j) sources[i][j] = sources[i][0];
+      find_ranges(sources[i], ranges[i]);
     }
-    const int count = std::min(kTogether, all - done);
-    for (int i = count; i < kTogether; ++i) sources[i] = sources[0];   // what lies behind the tile is not read
-    quantise_blocks(sources, count, output, at + done);
+    for (int i = 0; i < kAhead && count(i) > 0; ++i) {
+      round_blocks(sources[i], ranges[i], count(i), output, at + done + i * kTogether);
+    }
   }
 }
 
