@@ -85,8 +85,9 @@ def prefill_blocks(num_tokens: int) -> int:
 
 
 def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int, *, looks: int) -> list[Part]:
-    """Of one step of `num_tokens` new tokens, whole blocks."""
+    """Of one step of `num_tokens` new tokens, cut to whole blocks."""
     num_short = num_tokens // BLOCK_TOKENS
+    num_tokens = num_short * BLOCK_TOKENS
     fill(executor, num_short, BLOCK_TOKENS, _BLOCKS_OF_SHORT)
     short = _short_sequences(random_tokens(executor, num_tokens), num_short)
     times = _medians(

@@ -130,7 +130,7 @@ struct PackedPanel {
   }
 };
 
-// A panel that one row walks through once.
+// A panel that is walked through once, straight from memory.
 template <class Format>
 struct StreamedPanel : PackedPanel<Format> {
   // The hardware stops at the end of every page and starts again slowly, so what comes later is asked for: into the
@@ -164,8 +164,8 @@ struct NextPanels {
   void pass(int blocks) { data += std::int64_t{blocks} * block_bytes; }
 };
 
-// The panels that follow [begin, end), as many as they are, a part with each of so many passes; behind the last one there
-// is nothing to ask for.
+// The panels that follow [begin, end), as many as they are, in at most so many passes; behind the last one there is nothing
+// to ask for.
 template <class Format>
 inline NextPanels next_panels(const PackedMatrix& weights, int begin, int end, int passes = 1) {
   if (end >= weights.panels) return {};
@@ -174,7 +174,7 @@ inline NextPanels next_panels(const PackedMatrix& weights, int begin, int end, i
   return {data, data + (end - begin) * weights.panel_bytes, (block_bytes + passes * 64 - 1) / (passes * 64) * 64};
 }
 
-// A panel that rows walk through several times. The first of a few side by side asks for those behind them.
+// A panel that rows walk through several times, tile after tile. `next` is set in the first of a few side by side.
 template <class Panel>
 struct RevisitedPanel : Panel {
   NextPanels next;
@@ -337,7 +337,7 @@ inline void quant_rows(const LinearJob& job, Panel* sources, int panel, int num_
   });
 }
 
-// Through the first so many passes the next panels are asked for: all at once is more than memory takes.
+// The next panels are asked for during at most so many passes: all at once is more than memory takes.
 constexpr int kMostPasses = 8;
 
 template <class Format>
@@ -346,11 +346,13 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
   const int blocks = weights.cols / kBlockValues;
   const int num_rows = job.rows + job.num_refined;
   const auto packed = [&](int panel) { return PackedPanel<Format>{weights.data + panel * weights.panel_bytes}; };
-  if (num_rows == 1) {
-    // It waits for memory and for nothing else: one panel after the other.
+  if (num_rows <= kTileRows) {
+    // They wait for memory and for little else: one panel after the other, each read once.
     for (int panel = begin; panel < end; ++panel) {
       const StreamedPanel<Format> source{packed(panel)};
-      quant_tile_out<Format, 1, 1>(job, &source, panel, 0, blocks);
+      with_count<kTileRows>(num_rows, [&](auto rows) {
+        quant_tile_out<Format, 1, decltype(rows)::value>(job, &source, panel, 0, blocks);
+      });
     }
     return;
   }
@@ -358,19 +360,20 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
   for (int panel = begin; panel < end; panel += kTilePanels) {
     with_count<kTilePanels>(end - panel < kTilePanels ? end - panel : kTilePanels, [&](auto panels) {
       constexpr int count = decltype(panels)::value;
-      const NextPanels next = next_panels<Format>(weights, panel, panel + count, passes);
+      const auto multiply = [&](auto& sources) {
+        sources[0].next = next_panels<Format>(weights, panel, panel + count, passes);
+        quant_rows<Format, count>(job, sources, panel, num_rows, blocks);
+      };
       if (num_rows <= kPackedRows) {
         RevisitedPanel<PackedPanel<Format>> sources[count];
         for (int p = 0; p < count; ++p) sources[p] = {packed(panel + p), {}};
-        sources[0].next = next;
-        return quant_rows<Format, count>(job, sources, panel, num_rows, blocks);
+        return multiply(sources);
       }
       RevisitedPanel<UnpackedPanel> sources[count];
       for (int p = 0; p < count; ++p) {
         sources[p] = {unpack(packed(panel + p), blocks, scratch + std::int64_t{p} * blocks * (512 + 128)), {}};
       }
-      sources[0].next = next;
-      quant_rows<Format, count>(job, sources, panel, num_rows, blocks);
+      multiply(sources);
     });
   }
 }

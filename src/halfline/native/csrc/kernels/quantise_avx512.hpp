@@ -45,10 +45,10 @@ inline HalfSums sums_of_halves(const __m512i (&bytes)[8]) {
   return {_mm512_permutex2var_epi32(sums[0], first, sums[1]), _mm512_permutex2var_epi32(sums[0], second, sums[1])};
 }
 
-// The first `count` of these blocks of 32 floats, to the places from `at` on. All sixteen can be read.
+// Sixteen blocks of 32 floats; all can be read.
 using Blocks = const float* [kTogether];
 
-// What they are divided by, and one over it; zero where a block is.
+// largest / 127 and 127 / largest, each rounded by itself; zero where a block is.
 struct BlockRanges {
   alignas(64) float scales[kTogether], inverses[kTogether];
 };
@@ -67,6 +67,7 @@ inline void find_ranges(const Blocks& block, BlockRanges& ranges) {
   _mm512_store_ps(ranges.inverses, _mm512_maskz_div_ps(lives, most, amax));
 }
 
+// Rounds the first `count` of them, to the places from `at` on.
 inline void round_blocks(const Blocks& block, const BlockRanges& ranges, int count, const QuantRows& output,
                          std::int64_t at) {
   // Four vectors packed lane by lane are four bytes of each in turn; this puts them in order.
@@ -169,8 +170,8 @@ inline void quantise_tile(const float* x, std::int64_t stride, int height, int b
   for (int done = 0; done < all; done += kAhead * kTogether) {
     Blocks sources[kAhead];
     BlockRanges ranges[kAhead];
-    const auto count = [&](int i) { return std::min(kTogether, all - done - i * kTogether); };
-    for (int i = 0; i < kAhead && count(i) > 0; ++i) {
+    const auto lanes_of = [&](int i) { return std::min(kTogether, all - done - i * kTogether); };
+    for (int i = 0; i < kAhead && lanes_of(i) > 0; ++i) {
       for (const float*& source : sources[i]) {
         source = x + row * stride;
         if (++row < height) continue;
@@ -178,11 +179,11 @@ inline void quantise_tile(const float* x, std::int64_t stride, int height, int b
         x += kBlockValues;
       }
       // What lies behind the tile is not read.
-      for (int j = count(i); j < kTogether; ++j) sources[i][j] = sources[i][0];
+      for (int j = lanes_of(i); j < kTogether; ++j) sources[i][j] = sources[i][0];
       find_ranges(sources[i], ranges[i]);
     }
-    for (int i = 0; i < kAhead && count(i) > 0; ++i) {
-      round_blocks(sources[i], ranges[i], count(i), output, at + done + i * kTogether);
+    for (int i = 0; i < kAhead && lanes_of(i) > 0; ++i) {
+      round_blocks(sources[i], ranges[i], lanes_of(i), output, at + done + i * kTogether);
     }
   }
 }

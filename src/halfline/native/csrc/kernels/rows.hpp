@@ -8,8 +8,8 @@
 namespace halfline {
 namespace {
 
-// e^x of each for x in [-87, 88], clamped outside; about one unit in the last place. 0 gives exactly 1. Several at once,
-// step by step: one alone is a chain of fifteen operations that wait for each other.
+// Each x becomes e^x, for x in [-87, 88], clamped outside; about one unit in the last place. 0 gives exactly 1. Several at
+// once, step by step: one alone is a chain of fifteen operations that wait for each other.
 template <int Count>
 inline void exp_each(Vec (&x)[Count]) {
   constexpr float coefficients[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,

@@ -11,12 +11,12 @@ namespace halfline {
 namespace {
 
 constexpr int kTileRows = 4;      // activation rows per quantised tile
-constexpr int kTilePanels = 1;    // panels per tile when many rows share the unpacked weights
+constexpr int kTilePanels = 1;    // panels per tile when several tiles of rows are multiplied
 constexpr int kPackedRows = 4;    // up to so many rows it does not pay to unpack weights first
 constexpr int kFloatRows = 4;     // the same for float weights
 constexpr int kFloatPanels = 1;
 constexpr int kQueryTile = 4;     // query vectors whose scores are computed together
-constexpr int kScoreSums = 4;      // vectors of scores that are computed together
+constexpr int kScoreSums = 4;     // vectors of scores that are computed together
 constexpr int kValueRows = 2;     // query vectors that share one pass over V
 constexpr int kValueVectors = 2;  // vectors of head_dim in such a pass
 
