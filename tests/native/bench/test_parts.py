@@ -32,7 +32,10 @@ def test_the_parts_of_a_prefill_do_its_work() -> None:
     layers, attention, whole = prefill_parts(executor, work, 128, looks=2)
     assert layers.work.int_ops + attention.work.int_ops == whole.work.int_ops
     assert layers.work.float_ops + attention.work.float_ops == whole.work.float_ops
-    assert attention.work.num_bytes == 0 < attention.work.float_ops
+    # Eight blocks: the first sees itself, the others itself and the one before it.
+    seen = 128 * 129 // 2 - (8 * 16 * 17 // 2 + 7 * 16 * 16)
+    assert attention.work.float_ops == 4 * work.spec.q_size * work.spec.num_layers * seen
+    assert attention.work.num_bytes == 0
 
 
 class Watched:
