@@ -76,7 +76,7 @@ def test_all_tasks_are_ranked_and_a_learned_embedding_can_take_the_place_of_word
 def test_the_index_gives_the_inner_products_in_the_rows_order() -> None:
     rows = np.random.default_rng(1).normal(size=(40, 7)).astype(np.float32)
     vector = rows[3] * np.float32(2)
-    assert flat_index(rows)(vector) == pytest.approx(rows @ vector, rel=1e-5)
+    assert flat_index(rows)(vector) == pytest.approx(rows @ vector, rel=1e-5, abs=1e-5)
 
 
 def test_the_learned_embedding_that_the_extra_brings_finds_the_tasks_too() -> None:

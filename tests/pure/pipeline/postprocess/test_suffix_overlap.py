@@ -90,4 +90,4 @@ def test_only_what_may_become_the_overlap_is_held_back(rest: str, pieces: list[s
             return
         held = read[len(text) :]
         assert read.startswith(text)
-        assert len(held.rstrip()) <= len(rest)
+        assert len(held.strip()) <= len(rest)
