@@ -38,23 +38,17 @@ def test_the_parts_of_a_prefill_do_its_work() -> None:
     assert attention.work.num_bytes == 0
 
 
-class Watched:
-    """An executor that keeps the batches it ran."""
+def watched(executor: NativeExecutor, monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+    """The batches that the executor runs from now on."""
+    batches: list[Batch] = []
+    run = executor.run
 
-    def __init__(self, executor: NativeExecutor) -> None:
-        self.spec = executor.spec
-        self.num_blocks = executor.num_blocks
-        self.kv_format = executor.kv_format
-        self.stop_flag = executor.stop_flag
-        self.copy_blocks = executor.copy_blocks
-        self.export_blocks = executor.export_blocks
-        self.import_blocks = executor.import_blocks
-        self.batches: list[Batch] = []
-        self._executor = executor
+    def keep(batch: Batch) -> Outputs | None:
+        batches.append(batch)
+        return run(batch)
 
-    def run(self, batch: Batch) -> Outputs | None:
-        self.batches.append(batch)
-        return self._executor.run(batch)
+    monkeypatch.setattr(executor, "run", keep)
+    return batches
 
 
 def places_of(batch: Batch) -> np.ndarray:
@@ -64,13 +58,14 @@ def places_of(batch: Batch) -> np.ndarray:
     )
 
 
-def test_a_prefill_in_short_sequences_has_as_many_rows_at_first_places_and_only_sees_kv_that_is_there() -> (
-    None
-):
+def test_a_prefill_in_short_sequences_has_as_many_rows_at_first_places_and_only_sees_kv_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     checkpoint = random_checkpoint(format=TensorFormat.Q4_0)
-    executor = Watched(NativeExecutor(checkpoint, num_blocks=prefill_blocks(128)))
+    executor = NativeExecutor(checkpoint, num_blocks=prefill_blocks(128))
+    batches = watched(executor, monkeypatch)
     prefill_parts(executor, count(checkpoint), 128, looks=1)
-    *fills, long, short = executor.batches
+    *fills, long, short = batches
     assert len(long.token_ids) == len(short.token_ids) == 128
     assert len(long.logit_rows) == len(short.logit_rows) == 1
     assert (places_of(long) < 16).sum() == (places_of(short) < 16).sum() == 16
@@ -79,9 +74,12 @@ def test_a_prefill_in_short_sequences_has_as_many_rows_at_first_places_and_only_
     assert len({int(block) for block in short.block_tables.flat}) == short.block_tables.size
 
 
-def test_every_row_of_a_shallow_and_a_deep_decode_step_lies_behind_the_first_places() -> None:
+def test_every_row_of_a_shallow_and_a_deep_decode_step_lies_behind_the_first_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     checkpoint = random_checkpoint(format=TensorFormat.Q4_0)
-    executor = Watched(NativeExecutor(checkpoint, num_blocks=8))
+    executor = NativeExecutor(checkpoint, num_blocks=8)
+    batches = watched(executor, monkeypatch)
     decode_parts(executor, count(checkpoint), depth=64, looks=1)
-    _, *steps = executor.batches
+    _, *steps = batches
     assert min(batch.first_places[0] for batch in steps) == 16

@@ -1,6 +1,7 @@
 // The `avx2` instruction path: every kernel, compiled for it.
 #include "vec_avx2.hpp"
 
+#include "fold_each.hpp"
 #include "table.hpp"
 
 namespace halfline {

@@ -1,6 +1,7 @@
 // The `portable` instruction path: every kernel, compiled for it.
 #include "vec_portable.hpp"
 
+#include "fold_each.hpp"
 #include "table.hpp"
 
 namespace halfline {

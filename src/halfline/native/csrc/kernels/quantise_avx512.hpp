@@ -172,14 +172,14 @@ inline void quantise_tile(const float* x, std::int64_t stride, int height, int b
     BlockRanges ranges[kAhead];
     const auto lanes_of = [&](int i) { return std::min(kTogether, all - done - i * kTogether); };
     for (int i = 0; i < kAhead && lanes_of(i) > 0; ++i) {
-      for (const float*& source : sources[i]) {
-        source = x + row * stride;
+      for (int lane = 0; lane < lanes_of(i); ++lane) {
+        sources[i][lane] = x + row * stride;
         if (++row < height) continue;
         row = 0;
         x += kBlockValues;
       }
       // What lies behind the tile is not read.
-      for (int j = lanes_of(i); j < kTogether; ++j) sources[i][j] = sources[i][0];
+      for (int lane = lanes_of(i); lane < kTogether; ++lane) sources[i][lane] = sources[i][0];
       find_ranges(sources[i], ranges[i]);
     }
     for (int i = 0; i < kAhead && lanes_of(i) > 0; ++i) {

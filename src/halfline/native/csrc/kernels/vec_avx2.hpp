@@ -113,17 +113,6 @@ inline float largest(Vec x) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-inline Vec sum_each(const Vec (&v)[16]) {
-  float lanes[16];
-  for (int i = 0; i < 16; ++i) lanes[i] = sum(v[i]);
-  return Vec::load(lanes);
-}
-inline Vec largest_each(const Vec (&v)[16]) {
-  float lanes[16];
-  for (int i = 0; i < 16; ++i) lanes[i] = largest(v[i]);
-  return Vec::load(lanes);
-}
-
 struct Bytes {
   __m256i a;  // rows 0..7
   __m256i b;  // rows 8..15

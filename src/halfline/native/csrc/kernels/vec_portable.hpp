@@ -168,18 +168,6 @@ inline float largest(Vec a) {
   return larger(larger(four[0], four[2]), larger(four[1], four[3]));
 }
 
-// Lane i is what `sum` or `largest` gives for v[i].
-inline Vec sum_each(const Vec (&v)[16]) {
-  float lanes[16];
-  for (int i = 0; i < 16; ++i) lanes[i] = sum(v[i]);
-  return Vec::load(lanes);
-}
-inline Vec largest_each(const Vec (&v)[16]) {
-  float lanes[16];
-  for (int i = 0; i < 16; ++i) lanes[i] = largest(v[i]);
-  return Vec::load(lanes);
-}
-
 // 64 quants: 16 rows of four consecutive k.
 struct Bytes {
   std::uint8_t byte[64];
