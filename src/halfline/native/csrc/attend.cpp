@@ -115,11 +115,29 @@ void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, 
   });
 }
 
+void read_kv_ahead(Workspace& space, int layer, const Slab& slab, int worker) {
+  ReadAhead& ahead = space.room(worker).ahead;
+  ahead = {};
+  if (layer == space.shape.num_layers || space.plan.slabs().size() > 1) return;
+  const std::vector<std::int32_t>& blocks = slab.attention->blocks_of_parts();
+  const auto start = [&](int share) {
+    return blocks.data() + static_cast<int>(blocks.size()) * share / space.team.size();
+  };
+  ahead = {space.arena.at(layer, 0, 0), space.arena.layer_block_bytes(), start(worker), start(worker + 1)};
+}
+
 void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker) {
   const ModelShape& shape = space.shape;
   const AttentionPlan& plan = *slab.attention;
   const auto units = static_cast<int>(plan.tiles().size() + plan.parts().size()) * shape.num_kv_heads;
-  space.team.share(units, 1, [&](int unit, int) { attend_unit(space, layer, slab, unit, worker); });
+  const auto attend_to = [&](int unit, int) { attend_unit(space, layer, slab, unit, worker); };
+  if (plan.tiles().empty()) {
+    // Each begins with what it asked for.
+    const auto start = [&](int share) { return units * share / space.team.size(); };
+    space.team.share_stretches(worker, 1, start, attend_to);
+  } else {
+    space.team.share(units, 1, attend_to);
+  }
 
   const int dim = shape.head_dim, q_size = shape.q_size();
   const Prepared attended = prepared(space, slab, space.attended, space.q_stride, worker);

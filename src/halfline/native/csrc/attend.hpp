@@ -12,6 +12,10 @@ namespace halfline {
 // are left to `attend`.
 void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 
+// From now on products of this worker ask for the KV that it will attend to in this layer, if there is one and no other slab
+// comes before.
+void read_kv_ahead(Workspace& space, int layer, const Slab& slab, int worker);
+
 // Adds what the slab's rows attend to, projected, to x.
 void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 

@@ -102,6 +102,9 @@ void AttentionPlan::add_parts(const std::vector<Reader>& readers, std::size_t be
   for (int member = first; member < stop; member += max_members_) {
     parts_.push_back({member, std::min(max_members_, stop - member), readers[begin].sequence->block_table, chunks});
   }
+  const std::int32_t* table = readers[begin].sequence->block_table;
+  blocks_of_parts_.insert(blocks_of_parts_.end(), table + chunks.start * kChunkBlocks,
+                          table + std::min(chunks.stop * kChunkBlocks, readers[begin].num_blocks));
 }
 
 // Into portions small enough to even out and large enough that setting one up does not count.

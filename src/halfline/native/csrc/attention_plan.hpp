@@ -68,6 +68,8 @@ class AttentionPlan {
 
   const std::vector<Tile>& tiles() const { return tiles_; }
   const std::vector<Part>& parts() const { return parts_; }
+  // Blocks that parts read, in their order.
+  const std::vector<std::int32_t>& blocks_of_parts() const { return blocks_of_parts_; }
   const Member& member(int index) const { return members_[static_cast<std::size_t>(index)]; }
   const Records& records(int row) const { return records_[static_cast<std::size_t>(row - first_row_)]; }
   std::int64_t num_records() const { return num_records_; }   // times the number of heads
@@ -94,6 +96,7 @@ class AttentionPlan {
   std::int64_t num_records_ = 0;
   std::vector<Tile> tiles_;
   std::vector<Part> parts_;
+  std::vector<std::int32_t> blocks_of_parts_;
   std::vector<Member> members_;
   std::vector<Records> records_;   // of each row
 };

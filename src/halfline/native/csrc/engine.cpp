@@ -128,6 +128,7 @@ void Engine::run_layer(const LayerWeights& layer, int worker) {
   for (const Slab& slab : space_.plan.slabs()) {
     if (!std::exchange(first, false)) space_.team.barrier([] {});
     attend(space_, layer, slab, worker);
+    read_kv_ahead(space_, layer.index + 1, slab, worker);
     feed_forward(space_, layer, slab, worker);
   }
 }

@@ -37,7 +37,6 @@ Prepared inner_rows(Workspace& space, const LayerWeights& layer, const Slab& sla
 // and quantising, while all of it lies in the worker's own cache. Whole rows of a prompt do not fit there, and products
 // that are written to farther away take twice as long.
 Prepared inner_blocks(Workspace& space, const Slab& slab, std::span<const LinearJob> jobs, int worker) {
-  const Kernels& kernels = space.kernels;
   const WorkerRoom& room = space.room(worker);
   const int blocks = space.shape.ffn_size / kBlockValues;
   const int width = std::clamp(kInnerRowBlocks / slab.count, 1, kInnerBlocks), stride = width * kBlockValues;
@@ -51,7 +50,7 @@ Prepared inner_blocks(Workspace& space, const Slab& slab, std::span<const Linear
     if (job.bias) job.bias += first_block * kBlockValues;
     job.output = output;
     job.output_stride = stride;
-    kernels.linear(job, 0, count * panels, room.linear.as<std::uint8_t>());
+    run_panels(space, job, 0, count * panels, worker);
   };
   const auto start = [&](int share) { return blocks * share / space.team.size(); };
   space.team.share_stretches(worker, width, start, [&](int begin, int end) {

@@ -42,6 +42,27 @@ inline QuantRows columns_of_tile(const QuantRows& rows, int tile_rows, int row, 
           rows.negated_sums + 2 * before};
 }
 
+// Memory that is read soon, of which products ask for a few lines at a time: those of several rows leave memory idle. A
+// worker's own.
+struct ReadAhead {
+  const std::uint8_t* memory = nullptr;
+  std::int64_t piece_bytes = 0;
+  // Pieces that are left, by their numbers; of the first of them, `done` bytes are asked for.
+  const std::int32_t *next = nullptr, *end = nullptr;
+  std::int64_t done = 0;
+
+  // Into the second-level cache.
+  void ask(int lines) {
+    if (next == end) return;
+    const std::uint8_t* line = memory + *next * piece_bytes + done;
+    for (int i = 0; i < lines; ++i) __builtin_prefetch(line + i * 64, 0, 2);
+    done += lines * 64;
+    if (done < piece_bytes) return;
+    done = 0;
+    ++next;
+  }
+};
+
 struct LinearJob {
   const PackedMatrix* weights;
   const float* bias;     // [panels * 16], or null
@@ -56,6 +77,7 @@ struct LinearJob {
   // Rows with a second term, in any order: the rows behind `rows` in quant.
   const std::int32_t* refined = nullptr;
   int num_refined = 0;
+  ReadAhead* ahead = nullptr;   // of whoever runs the job
 };
 
 struct NormWeights {

@@ -51,6 +51,12 @@ LinearJob residual_job(const Workspace& space, const Slab& slab, const Linear& l
   return job;
 }
 
+void run_panels(Workspace& space, LinearJob job, int begin, int end, int worker) {
+  WorkerRoom& room = space.room(worker);
+  job.ahead = &room.ahead;
+  space.kernels.linear(job, begin, end, room.linear.as<std::uint8_t>());
+}
+
 void run_linears(Workspace& space, std::span<const LinearJob> jobs, int worker) {
   begin_linears(space, jobs, worker);
   space.team.barrier([] {});
@@ -80,11 +86,10 @@ void begin_linears(Workspace& space, std::span<const LinearJob> jobs, int worker
   };
   const auto most = static_cast<int>(kMostPortionBytes / jobs[0].weights->panel_bytes);
   const int grain = std::max(2, std::min(panels / (8 * num_workers), most) / 2 * 2);
-  auto* scratch = space.room(worker).linear.as<std::uint8_t>();
   space.team.take_stretches(worker, grain, panel_at, [&](int begin, int end) {
     for (const LinearJob* job = jobs.data(); begin < end; ++job) {
       const int stop = std::min(end, job->weights->panels);
-      if (begin < stop) space.kernels.linear(*job, begin, stop, scratch);
+      if (begin < stop) run_panels(space, *job, begin, stop, worker);
       begin = std::max(begin, stop) - job->weights->panels;
       end -= job->weights->panels;
     }

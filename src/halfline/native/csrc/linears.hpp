@@ -35,6 +35,9 @@ LinearJob linear_job(const Slab& slab, const Linear& linear, const Prepared& inp
 // The same, scaled and added to the residual stream.
 LinearJob residual_job(const Workspace& space, const Slab& slab, const Linear& linear, const Prepared& input);
 
+// Panels [begin, end) of one job, by this worker.
+void run_panels(Workspace& space, LinearJob job, int begin, int end, int worker);
+
 // Runs all jobs; they read what was prepared and write apart from each other. The first returns when all workers are
 // done, the second when there is nothing left to begin.
 void run_linears(Workspace& space, std::span<const LinearJob> jobs, int worker);

@@ -56,7 +56,8 @@ Workspace::Workspace(const ModelShape& model, KvFormat kv_format, int num_blocks
                      float_rows(model.group_size(), model.head_dim), float_rows(2 * kInnerRowBlocks, kBlockValues),
                      Memory(static_cast<std::size_t>(linear_scratch_bytes(widest))),
                      Memory(sizeof(float) * static_cast<std::size_t>(
-                                                attention_scratch_floats(model.group_size(), model.head_dim)))});
+                                                attention_scratch_floats(model.group_size(), model.head_dim))),
+                     {}});
   }
 }
 
@@ -64,6 +65,7 @@ void Workspace::begin(const BatchView& batch) {
   plan.make(batch);
   rotations.grow(plan.num_places());
   kv_writes.plan(batch.sequences, batch.num_rows);
+  for (WorkerRoom& room : rooms) room.ahead = {};   // it pointed into the plan before
   const auto grow = [](Memory& memory, std::int64_t floats) {
     const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(floats);
     if (bytes > memory.bytes()) memory = Memory(bytes);

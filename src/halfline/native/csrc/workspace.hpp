@@ -34,6 +34,7 @@ struct WorkerRoom {
   Memory lone_queries;            // of the only row of a batch: those of one KV head, turned to its place
   Memory inner;                   // a few blocks of columns of gate and up, of all rows of a slab
   Memory linear, attention;       // the kernels' own scratch
+  ReadAhead ahead;                // what its products ask for
 };
 
 // x and q exist for every row of a batch, since attention starts when all KV of a layer is written. The others serve

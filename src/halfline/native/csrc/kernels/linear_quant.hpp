@@ -174,12 +174,19 @@ inline NextPanels next_panels(const PackedMatrix& weights, int begin, int end, i
   return {data, data + (end - begin) * weights.panel_bytes, (block_bytes + passes * 64 - 1) / (passes * 64) * 64};
 }
 
-// A panel that rows walk through several times, tile after tile. `next` is set in the first of a few side by side.
+// A panel that rows walk through several times, tile after tile. `next` and `ahead` are set in the first of a few side by
+// side.
 template <class Panel>
 struct RevisitedPanel : Panel {
+  // With each block: sixteen rows of the embedded model ask for the KV of 144 places of each while they go through a layer.
+  static constexpr int kLinesAhead = 3;
   NextPanels next;
+  ReadAhead* ahead = nullptr;
 
-  void prefetch(int block) const { next.prefetch(block); }
+  void prefetch(int block) const {
+    next.prefetch(block);
+    if (ahead) ahead->ask(kLinesAhead);
+  }
   void pass(int blocks) { next.pass(blocks); }
 };
 
@@ -362,16 +369,17 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
       constexpr int count = decltype(panels)::value;
       const auto multiply = [&](auto& sources) {
         sources[0].next = next_panels<Format>(weights, panel, panel + count, passes);
+        sources[0].ahead = job.ahead;
         quant_rows<Format, count>(job, sources, panel, num_rows, blocks);
       };
       if (num_rows <= kPackedRows) {
         RevisitedPanel<PackedPanel<Format>> sources[count];
-        for (int p = 0; p < count; ++p) sources[p] = {packed(panel + p), {}};
+        for (int p = 0; p < count; ++p) sources[p] = {packed(panel + p), {}, nullptr};
         return multiply(sources);
       }
       RevisitedPanel<UnpackedPanel> sources[count];
       for (int p = 0; p < count; ++p) {
-        sources[p] = {unpack(packed(panel + p), blocks, scratch + std::int64_t{p} * blocks * (512 + 128)), {}};
+        sources[p] = {unpack(packed(panel + p), blocks, scratch + std::int64_t{p} * blocks * (512 + 128)), {}, nullptr};
       }
       multiply(sources);
     });
