@@ -3,6 +3,7 @@
 //   linears       every format, random shapes, every number of rows up to two tiles, against a plain double loop
 //   rows          norms, activation functions, rotation, against the same
 //   attention     random masks, groups, contexts, KV formats and block tables, whole and in parts, against the same
+//   reading ahead what random batches ask for is every block that their parts attend to, and none besides
 //   team          thousands of fork-joins whose work must add up
 //   engine        a tiny random model on two threads: whole, in chunks, in company and stopped
 //
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <new>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -388,6 +390,40 @@ void check_attention(const Kernels& kernels, KvFormat format) {
   }
 }
 
+// ---- Reading ahead --------------------------------------------------------------------------------------------
+
+// Sequences of which some begin alike and one is a prompt; each has a table that ends where its places do.
+void check_read_ahead() {
+  std::vector<std::vector<std::int32_t>> tables;
+  std::vector<SequenceRows> sequences;
+  std::set<std::int32_t> read;
+  int first_row = 0;
+  const int count = random_int(1, 20), prompt = random_int(0, count);
+  for (int i = 0; i < count; ++i) {
+    const int rows = i == prompt ? random_int(17, 60) : random_int(1, 16), first_place = random_int(0, 500);
+    const int blocks = (first_place + rows - 1) / kSlots + 1, alike = std::min(blocks, random_int(0, 12));
+    std::vector<std::int32_t> table;
+    for (int number = 0; number < blocks; ++number) table.push_back(number < alike ? number : 100 * (i + 1) + number);
+    if (i != prompt) read.insert(table.begin(), table.end());
+    tables.push_back(std::move(table));
+    sequences.push_back({first_row, rows, first_place, tables.back().data(), INT32_MAX, 0, 0});
+    first_row += rows;
+  }
+  const AttentionShape shape{random_int(1, 9), random_int(1, 4), random_int(1, 4), 1 << 20, random_int(0, 1) == 1};
+  const AttentionPlan plan(sequences, 0, first_row, shape);
+  const std::vector<std::int32_t>& blocks = plan.blocks_of_parts();
+  require(std::set<std::int32_t>(blocks.begin(), blocks.end()) == read, "blocks that parts read");
+
+  constexpr int kPieceBytes = 192;
+  const Exact<std::uint8_t> memory(kPieceBytes);
+  ReadAhead ahead{memory.get(), kPieceBytes, blocks.data(), blocks.data() + blocks.size()};
+  std::size_t asked = 0;
+  for (; ahead.next != ahead.end; ++asked) ahead.ask(1);
+  require(asked == blocks.size() * kPieceBytes / 64, "lines asked for");
+  ahead.ask(3);
+  require(ahead.next == ahead.end && ahead.done == 0, "nothing is left to ask for");
+}
+
 // ---- Team -----------------------------------------------------------------------------------------------------
 
 void check_team(int size, int rounds) {
@@ -530,6 +566,8 @@ int main(int count, char** words) {
       std::printf("%s: linears, rows and attention\n", kernels.name);
     }
   }
+  for (int i = 0; i < 500; ++i) check_read_ahead();
+  std::printf("reading ahead: 500 batches\n");
   for (const int size : {1, 2, 3}) check_team(size, 4000);
   std::printf("team: %d fork-joins of 1, 2 and 3 threads\n", 3 * 4000);
   for (const Format format : {Format::F32, Format::Q4_1, Format::Q8_0}) {
