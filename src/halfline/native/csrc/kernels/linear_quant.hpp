@@ -27,6 +27,28 @@ inline QuantTile tile_at(const QuantRows& rows, int first_row, int blocks) {
           rows.negated_sums + before * 2};
 }
 
+// What one product takes of them: the rows of one tile, or of a whole one and some of the next.
+template <int Rows>
+struct ProductRows {
+  static constexpr int kFirst = Rows < kTileRows ? Rows : kTileRows, kSecond = Rows - kFirst;
+  QuantTile first, second{};
+
+  ProductRows(const QuantRows& rows, int first_row, int blocks) : first(tile_at(rows, first_row, blocks)) {
+    if constexpr (kSecond > 0) second = tile_at(rows, first_row + kTileRows, blocks);
+  }
+  // Of row t, counted from the first.
+  const std::int8_t* quants(int block, int t) const { return tile(t).quants + at(block, t) * kBlockValues; }
+  const std::int32_t* negated_sums(int block, int t) const { return tile(t).negated_sums + at(block, t) * 2; }
+  float scale(int block, int t) const { return tile(t).scales[at(block, t)]; }
+  float scaled_sum(int block, int t) const { return tile(t).scaled_sums[at(block, t)]; }
+
+ private:
+  const QuantTile& tile(int t) const { return t < kFirst ? first : second; }
+  static std::int64_t at(int block, int t) {
+    return t < kFirst ? std::int64_t{block} * kFirst + t : std::int64_t{block} * kSecond + (t - kFirst);
+  }
+};
+
 // One block in int8.
 struct QuantBlock {
   Vec first, second;   // whole numbers within [-127, 127]
@@ -218,21 +240,18 @@ inline UnpackedPanel unpack(const PackedPanel<Format>& panel, int blocks, std::u
 
 // Panels x Rows results at once: sums[p][t] are the 16 rows of panel p for activation row t.
 template <class Format, int Panels, int Rows, class Panel>
-inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, Vec (&sums)[Panels][Rows]) {
+inline void quant_tile(const Panel* panels, const ProductRows<Rows>& rows, int blocks, Vec (&sums)[Panels][Rows]) {
   for (int p = 0; p < Panels; ++p) {
     for (int t = 0; t < Rows; ++t) sums[p][t] = Vec::zero();
   }
   for (int block = 0; block < blocks; ++block) {
-    const std::int8_t* quants = tile.quants + std::int64_t{block} * Rows * kBlockValues;
-    const std::int32_t* negated = tile.negated_sums + std::int64_t{block} * Rows * 2;
-    const float* scales = tile.scales + std::int64_t{block} * Rows;
     for (int p = 0; p < Panels; ++p) panels[p].prefetch(block);
 
     const auto half_block = [&](int first, int count, auto start_sum, auto scale_of) {
       Dot<Format> dots[Panels][Rows];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int t = 0; t < Rows; ++t) {
-        const std::int32_t start = start_sum(t);
+        const std::int32_t start = start_sum(rows.negated_sums(block, t));
 #pragma GCC unroll 4
         for (int p = 0; p < Panels; ++p) dots[p][t].start(start);
       }
@@ -241,38 +260,37 @@ inline void quant_tile(const Panel* panels, const QuantTile& tile, int blocks, V
         Bytes weights[Panels];
 #pragma GCC unroll 4
         for (int p = 0; p < Panels; ++p) weights[p] = panels[p].vector(block, g);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int t = 0; t < Rows; ++t) {
 #pragma GCC unroll 4
-          for (int p = 0; p < Panels; ++p) dots[p][t].add(weights[p], quants + t * kBlockValues + 4 * g);
+          for (int p = 0; p < Panels; ++p) dots[p][t].add(weights[p], rows.quants(block, t) + 4 * g);
         }
       }
 #pragma GCC unroll 4
       for (int p = 0; p < Panels; ++p) {
         const WholeScale scale(scale_of(p));
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int t = 0; t < Rows; ++t) {
-          sums[p][t] = fma(Vec::set(scales[t]), dots[p][t].times(scale), sums[p][t]);
+          sums[p][t] = fma(Vec::set(rows.scale(block, t)), dots[p][t].times(scale), sums[p][t]);
         }
       }
     };
 
     if constexpr (Format::halves) {
-      half_block(0, 4, [&](int t) { return negated[2 * t + 1]; },
+      half_block(0, 4, [](const std::int32_t* negated) { return negated[1]; },
                  [&](int p) { return panels[p].scale(block).scale; });
-      half_block(4, 4, [&](int t) { return negated[2 * t] - negated[2 * t + 1]; },
+      half_block(4, 4, [](const std::int32_t* negated) { return negated[0] - negated[1]; },
                  [&](int p) { return panels[p].scale(block).second; });
     } else {
-      half_block(0, 8, [&](int t) { return negated[2 * t]; },
+      half_block(0, 8, [](const std::int32_t* negated) { return negated[0]; },
                  [&](int p) { return panels[p].scale(block).scale; });
     }
     if constexpr (Format::has_min) {
-      const float* scaled_sums = tile.scaled_sums + std::int64_t{block} * Rows;
 #pragma GCC unroll 4
       for (int p = 0; p < Panels; ++p) {
         const Vec minimum = panels[p].scale(block).second;
-#pragma GCC unroll 8
-        for (int t = 0; t < Rows; ++t) sums[p][t] = fma(minimum, Vec::set(scaled_sums[t]), sums[p][t]);
+#pragma GCC unroll 12
+        for (int t = 0; t < Rows; ++t) sums[p][t] = fma(minimum, Vec::set(rows.scaled_sum(block, t)), sums[p][t]);
       }
     }
   }
@@ -326,7 +344,7 @@ template <int Rows>
 template <class Format, int Panels, int Rows, class Panel>
 inline void quant_tile_out(const LinearJob& job, const Panel* panels, int panel, int row, int blocks) {
   Vec sums[Panels][Rows];
-  quant_tile<Format, Panels, Rows>(panels, tile_at(job.quant, row, blocks), blocks, sums);
+  quant_tile<Format, Panels, Rows>(panels, ProductRows<Rows>(job.quant, row, blocks), blocks, sums);
   for (int p = 0; p < Panels; ++p) write_tile<Rows>(job, panel + p, row, sums[p]);
 }
 
@@ -353,11 +371,11 @@ void quant_linear(const LinearJob& job, int begin, int end, std::uint8_t* scratc
   const int blocks = weights.cols / kBlockValues;
   const int num_rows = job.rows + job.num_refined;
   const auto packed = [&](int panel) { return PackedPanel<Format>{weights.data + panel * weights.panel_bytes}; };
-  if (num_rows <= kTileRows) {
-    // They wait for memory and for little else: one panel after the other, each read once.
+  if (num_rows <= kStreamedRows) {
+    // They wait for memory and for little else: one panel after the other, each read once, by all rows together.
     for (int panel = begin; panel < end; ++panel) {
       const StreamedPanel<Format> source{packed(panel)};
-      with_count<kTileRows>(num_rows, [&](auto rows) {
+      with_count<kStreamedRows>(num_rows, [&](auto rows) {
         quant_tile_out<Format, 1, decltype(rows)::value>(job, &source, panel, 0, blocks);
       });
     }

@@ -10,6 +10,7 @@ namespace halfline {
 namespace {
 
 constexpr int kTileRows = 4;
+constexpr int kStreamedRows = 4;
 constexpr int kTilePanels = 1;
 constexpr int kPackedRows = 4;
 constexpr int kFloatRows = 4;

@@ -10,6 +10,7 @@ namespace halfline {
 namespace {
 
 constexpr int kTileRows = 6;
+constexpr int kStreamedRows = 11;
 constexpr int kTilePanels = 2;
 constexpr int kPackedRows = 48;
 constexpr int kFloatRows = 8;
