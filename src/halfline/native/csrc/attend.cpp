@@ -115,15 +115,15 @@ void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, 
   });
 }
 
-void read_kv_ahead(Workspace& space, int layer, const Slab& slab, int worker) {
+void read_kv_ahead(Workspace& space, const LayerWeights* next, const Slab& slab, int worker) {
   ReadAhead& ahead = space.room(worker).ahead;
   ahead = {};
-  if (layer == space.shape.num_layers || space.plan.slabs().size() > 1) return;
+  if (!next || next->window != INT32_MAX || space.plan.slabs().size() > 1) return;
   const std::vector<std::int32_t>& blocks = slab.attention->blocks_of_parts();
   const auto start = [&](int share) {
     return blocks.data() + static_cast<int>(blocks.size()) * share / space.team.size();
   };
-  ahead = {space.arena.at(layer, 0, 0), space.arena.layer_block_bytes(), start(worker), start(worker + 1)};
+  ahead = {space.arena.at(next->index, 0, 0), space.arena.layer_block_bytes(), start(worker), start(worker + 1)};
 }
 
 void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker) {
@@ -132,7 +132,7 @@ void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int w
   const auto units = static_cast<int>(plan.tiles().size() + plan.parts().size()) * shape.num_kv_heads;
   const auto attend_to = [&](int unit, int) { attend_unit(space, layer, slab, unit, worker); };
   if (plan.tiles().empty()) {
-    // Each begins with what it asked for.
+    // Each begins with what it asked for, nearly: parts that read the same blocks are counted one by one here.
     const auto start = [&](int share) { return units * share / space.team.size(); };
     space.team.share_stretches(worker, 1, start, attend_to);
   } else {

@@ -12,9 +12,9 @@ namespace halfline {
 // are left to `attend`.
 void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 
-// From now on products of this worker ask for the KV that it will attend to in this layer, if there is one and no other slab
-// comes before.
-void read_kv_ahead(Workspace& space, int layer, const Slab& slab, int worker);
+// From now on products of this worker that have rows enough ask for a share of the KV that parts of the slab's attention read in
+// the layer `next`: unless that has a window, another slab comes before, or there is none (null).
+void read_kv_ahead(Workspace& space, const LayerWeights* next, const Slab& slab, int worker);
 
 // Adds what the slab's rows attend to, projected, to x.
 void attend(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);

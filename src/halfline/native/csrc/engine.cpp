@@ -128,7 +128,8 @@ void Engine::run_layer(const LayerWeights& layer, int worker) {
   for (const Slab& slab : space_.plan.slabs()) {
     if (!std::exchange(first, false)) space_.team.barrier([] {});
     attend(space_, layer, slab, worker);
-    read_kv_ahead(space_, layer.index + 1, slab, worker);
+    const int next = layer.index + 1;
+    read_kv_ahead(space_, next < shape_.num_layers ? &weights_.layer(next) : nullptr, slab, worker);
     feed_forward(space_, layer, slab, worker);
   }
 }

@@ -31,6 +31,7 @@ inline QuantTile tile_at(const QuantRows& rows, int first_row, int blocks) {
 template <int Rows>
 struct ProductRows {
   static constexpr int kFirst = Rows < kTileRows ? Rows : kTileRows, kSecond = Rows - kFirst;
+  static_assert(kSecond <= kTileRows);
   QuantTile first, second{};
 
   ProductRows(const QuantRows& rows, int first_row, int blocks) : first(tile_at(rows, first_row, blocks)) {
