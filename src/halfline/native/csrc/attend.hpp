@@ -12,8 +12,8 @@ namespace halfline {
 // are left to `attend`.
 void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 
-// From now on products of this worker that have rows enough ask for a share of the KV that parts of the slab's attention read in
-// the layer `next`: unless that has a window, another slab comes before, or there is none (null).
+// From now on products of this worker that have rows enough ask for a share of the KV that parts of the slab's attention
+// read in the layer `next`: unless that has a window, another slab comes before, or there is none (null).
 void read_kv_ahead(Workspace& space, const LayerWeights* next, const Slab& slab, int worker);
 
 // Adds what the slab's rows attend to, projected, to x.

@@ -42,8 +42,8 @@ inline QuantRows columns_of_tile(const QuantRows& rows, int tile_rows, int row, 
           rows.negated_sums + 2 * before};
 }
 
-// Memory that is read soon, of which products ask for a few lines at a time: those of a dozen rows and more leave memory idle.
-// A worker's own.
+// Memory that is read soon, of which products ask for a few lines at a time: those of a dozen rows and more leave memory
+// idle. A worker's own.
 struct ReadAhead {
   const std::uint8_t* memory = nullptr;
   std::int64_t piece_bytes = 0;

@@ -28,8 +28,8 @@ QuantRows quant_rows(const Memory& memory, int rows, int cols);
 // a whole slab's rows took 3 % less of a prefill than one (Zen 5): quantising wants sixteen of a tile's blocks at once.
 constexpr int kInnerRowBlocks = 2 * kSlabRows;
 
-// What one worker needs for itself.
-struct WorkerRoom {
+// What one worker needs for itself, in cache lines of its own.
+struct alignas(64) WorkerRoom {
   Memory lone_row, lone_quants;   // the prepared row of a slab of one
   Memory lone_queries;            // of the only row of a batch: those of one KV head, turned to its place
   Memory inner;                   // a few blocks of columns of gate and up, of all rows of a slab

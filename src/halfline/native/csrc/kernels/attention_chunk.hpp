@@ -94,8 +94,8 @@ inline void score_chunk(const Chunk<Kv>& chunk, const float* queries, int head_d
   }
 }
 
-// Turns the scores of `count` query vectors, at most 16, into what V is to be multiplied by, in place. Sixteen of highest and
-// totals are written; visible_of(query) are the bits of the chunk's four blocks.
+// Turns the scores of `count` query vectors, at most 16, into what V is to be multiplied by, in place. Sixteen of highest
+// and totals are written; visible_of(query) are the bits of the chunk's four blocks.
 template <class Kv, int Blocks, class F>
 inline void weigh_blocks(const Chunk<Kv>& chunk, int count, float* scores, float* highest, float* totals,
                          F&& visible_of) {

@@ -11,7 +11,7 @@ namespace halfline {
 namespace {
 
 constexpr int kTileRows = 4;      // activation rows per quantised tile
-constexpr int kStreamedRows = 4;  // up to so many, of one or two tiles, are multiplied together by one panel after the other
+constexpr int kStreamedRows = 4;  // up to so many rows, of one or two tiles, go through one panel after the other
 constexpr int kTilePanels = 1;    // panels per tile when several tiles of rows are multiplied
 constexpr int kPackedRows = 4;    // up to so many rows it does not pay to unpack weights first
 constexpr int kFloatRows = 4;     // the same for float weights
