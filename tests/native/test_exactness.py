@@ -1,6 +1,7 @@
 """A row's result is bitwise the same whoever shares its batch and however its sequence was cut."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,39 @@ def test_seven_random_mates_change_no_bit(
     np.testing.assert_array_equal(written_kv(executor), kv)
 
 
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_wanted_of_other_rows_changes_no_bit(
+    format: TensorFormat, mask: Mask, isa: str, kv_format: KvFormat, one_sequence: Callable[..., Batch]
+) -> None:
+    """The last layer leaves out rows of which nothing is wanted, except their KV."""
+    checkpoint = model(format)
+    logits, hidden, kv = in_chunks(
+        NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa, kv_format=kv_format),
+        LENGTH,
+        mask,
+        one_sequence,
+    )
+    generator = np.random.default_rng(2)
+    few = [np.flatnonzero(generator.random(LENGTH) < share) for share in (0.02, 0.05, 0.1, 0.3)]
+    for number, wanted in enumerate([*few, np.array([LENGTH - 1]), np.array([5, 20, 21, 38]), few[0][:0]]):
+        by_kind = generator.integers(0, 3, len(wanted))  # logits, hidden state, both
+        executor = NativeExecutor(
+            checkpoint, num_blocks=NUM_BLOCKS, isa=isa, num_threads=1 + number % 3, kv_format=kv_format
+        )
+        outputs = executor.run(
+            replace(
+                one_sequence(tokens(), 0, mask, kv_format=kv_format),
+                logit_rows=wanted[by_kind != 1].astype(np.int32),
+                hidden_rows=wanted[by_kind != 0][::-1].astype(np.int32),
+            )
+        )
+        assert outputs is not None
+        np.testing.assert_array_equal(outputs.logits, logits[wanted[by_kind != 1]])
+        np.testing.assert_array_equal(outputs.hidden, hidden[wanted[by_kind != 0][::-1]])
+        np.testing.assert_array_equal(written_kv(executor), kv)
+
+
 def test_more_rows_than_a_slab_give_the_same_bits(
     kv_format: KvFormat, one_sequence: Callable[..., Batch]
 ) -> None:
@@ -157,6 +191,12 @@ def test_more_rows_than_a_slab_give_the_same_bits(
     ]
     assert at_once is not None and halves[0] is not None and halves[1] is not None
     np.testing.assert_array_equal(np.concatenate([half.logits for half in halves if half]), at_once.logits)
+    wanted = np.array([1099, 3, 505, 511, 512, 600], dtype=np.int32)
+    few = executor.run(
+        replace(one_sequence(token_ids, kv_format=kv_format), logit_rows=wanted, hidden_rows=wanted[:0])
+    )
+    assert few is not None
+    np.testing.assert_array_equal(few.logits, at_once.logits[wanted])
 
 
 @pytest.mark.parametrize("mask", MASKS)

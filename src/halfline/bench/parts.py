@@ -68,11 +68,11 @@ def decode_parts(executor: Executor, work: ModelWork, depth: int, *, looks: int)
     )
     middle = depth + _DECODE_STEPS // 2
     near = BLOCK_TOKENS + _DECODE_STEPS // 2
-    attention = _without(work.attention(middle, 1), work.attention(near, 1))
+    attention = _without(work.attention(middle, 1, 1), work.attention(near, 1, 1))
     head = times["deep"] - times["no logits"]
     kv_seconds = times["deep"] - times["shallow"]
     return [
-        Part("layers", _positive(times["deep"] - head - kv_seconds), work.layers.work(1)),
+        Part("layers", _positive(times["deep"] - head - kv_seconds), work.layers(1, 1)),
         Part("attention", _positive(kv_seconds), attention),
         Part("head", _positive(head), work.head.work(1)),
         Part("whole step", times["deep"], work.step([(middle, 1)], 1)),
@@ -97,16 +97,17 @@ def prefill_parts(executor: Executor, work: ModelWork, num_tokens: int, *, looks
         },
         looks,
     )
-    near = work.attention(0, BLOCK_TOKENS) + work.attention(BLOCK_TOKENS, BLOCK_TOKENS).times(num_short - 1)
+    near = work.step([(0, BLOCK_TOKENS)] + [(BLOCK_TOKENS, BLOCK_TOKENS)] * (num_short - 1), 1)
+    whole = work.step([(0, num_tokens)], 1)
     # The short sequences' own attention and the one row of logits stay with the layers.
     return [
-        Part("layers", times["short"], work.layers.work(num_tokens) + near + work.head.work(1)),
+        Part("layers", times["short"], near),
         Part(
             "attention",
             _positive(times["long"] - times["short"]),
-            _without(work.attention(0, num_tokens), near),
+            _without(whole, near),
         ),
-        Part("whole step", times["long"], work.step([(0, num_tokens)], 1)),
+        Part("whole step", times["long"], whole),
     ]
 
 

@@ -1,7 +1,8 @@
 """How many bytes a step must move and how many operations it must do, counted from the model's shape.
 
 Only what cannot be avoided is counted: every weight once per step, the KV that is seen once per sequence, two
-operations per weight and row, four per query dimension and visible place. Of formats with a minimum per block of 32
+operations per weight and row, four per query dimension and visible place. In the last layer a row of which nothing is
+wanted needs its key and its value alone. Of formats with a minimum per block of 32
 weights two float operations per block and row come on top, the minimum times the sum of the block's activations;
 scales are paid for by the machine's rate of scaled products. Activations stay in caches and are left out, as are norms
 and rotations. Knows no machine and no clock.
@@ -66,24 +67,34 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class ModelWork:
-    """The parts of one model's step."""
+    """The parts of one model's step. `last` are those weights of the last layer that only wanted rows need."""
 
     spec: ModelSpec
-    layers: Weights
+    all_but_last: Weights
+    last: Weights
     head: Weights
 
-    def attention(self, first_place: int, rows: int) -> Work:
-        """Of one sequence whose `rows` new tokens start at `first_place`, causal, all layers."""
-        spec = self.spec
-        visible = rows * first_place + rows * (rows + 1) // 2
-        kv_bytes = 2 * spec.kv_size * _KV_VALUE_BYTES * (first_place + rows) * spec.num_layers
-        return Work(kv_bytes, 0.0, 4.0 * spec.q_size * spec.num_layers * visible)
+    def layers(self, rows: int, wanted: int) -> Work:
+        """Of their matrices; something is wanted of so many of the rows."""
+        return self.all_but_last.work(rows) + self.last.work(wanted)
 
-    def step(self, sequences: Sequence[tuple[int, int]], logit_rows: int) -> Work:
-        """`sequences` holds the first place and the number of new tokens of each."""
-        total = self.layers.work(sum(rows for _, rows in sequences)) + self.head.work(logit_rows)
-        for first_place, rows in sequences:
-            total = total + self.attention(first_place, rows)
+    def attention(self, first_place: int, rows: int, wanted: int) -> Work:
+        """Of one sequence whose `rows` new tokens start at `first_place`, causal; something is wanted of the last."""
+        spec, stop = self.spec, first_place + rows
+
+        def layer(first: int) -> Work:
+            visible = (stop * (stop + 1) - first * (first + 1)) // 2
+            num_bytes = 2.0 * spec.kv_size * _KV_VALUE_BYTES * stop if first < stop else 0.0
+            return Work(num_bytes, 0.0, 4.0 * spec.q_size * visible)
+
+        return layer(first_place).times(spec.num_layers - 1) + layer(stop - wanted)
+
+    def step(self, sequences: Sequence[tuple[int, int]], wanted: int) -> Work:
+        """`sequences` holds the first place and the number of new tokens of each; of so many the last row's logits are
+        wanted, and those are the last ones."""
+        total = self.layers(sum(rows for _, rows in sequences), wanted) + self.head.work(wanted)
+        for left, (first_place, rows) in zip(range(len(sequences), 0, -1), sequences, strict=True):
+            total = total + self.attention(first_place, rows, int(left <= wanted))
         return total
 
     def kv_bytes(self, num_tokens: int) -> int:
@@ -96,11 +107,15 @@ def count(checkpoint: Checkpoint) -> ModelWork:
     """From the formats its matrices are stored in; packed weights take as many bytes but for padding."""
     names = set(checkpoint.names())
     shapes = required_shapes(checkpoint.spec) | optional_shapes(checkpoint.spec)
-    matrices = [name for name in names if len(shapes[name]) == 2]
+    layers = {name for name in names if len(shapes[name]) == 2 and name.startswith("layers.")}
+    index = checkpoint.spec.num_layers - 1
+    last = {name for name in layers if name.startswith(f"layers.{index}.")}
+    last -= {f"layers.{index}.k.weight", f"layers.{index}.v.weight"}
     head = "head.weight" if "head.weight" in names else "embed.weight"
     return ModelWork(
         checkpoint.spec,
-        _weights(checkpoint, [name for name in matrices if name.startswith("layers.")]),
+        _weights(checkpoint, sorted(layers - last)),
+        _weights(checkpoint, sorted(last)),
         _weights(checkpoint, [head]),
     )
 

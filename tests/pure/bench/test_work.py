@@ -14,6 +14,7 @@ from halfline.model.random_model import random_checkpoint
 
 # hidden 64, 4 query and 2 KV heads of 16, ffn 128: weights of one layer.
 LAYER_WEIGHTS = 64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 64 * 128
+KV_WEIGHTS = 2 * 32 * 64
 HEAD_WEIGHTS = 258 * 64
 
 
@@ -24,15 +25,30 @@ def limits(**rates: float) -> Limits:
 
 def test_every_weight_is_read_once_however_many_rows_there_are() -> None:
     work = count(random_checkpoint(format=TensorFormat.Q4_0))
-    assert work.layers.work(1).num_bytes == work.layers.work(7).num_bytes == 2 * LAYER_WEIGHTS * 18 / 32
-    assert work.layers.work(7).int_ops == 7 * 2 * 2 * LAYER_WEIGHTS
+    assert work.layers(1, 1).num_bytes == work.layers(7, 7).num_bytes == 2 * LAYER_WEIGHTS * 18 / 32
+    assert work.layers(7, 7).int_ops == 7 * 2 * 2 * LAYER_WEIGHTS
     assert work.head.work(1).num_bytes == HEAD_WEIGHTS * 18 / 32
     assert work.head.work(0) == Work()
 
 
+def test_a_row_of_which_nothing_is_wanted_needs_a_key_and_a_value_of_the_last_layer() -> None:
+    work = count(random_checkpoint(format=TensorFormat.Q4_0))
+    assert work.layers(7, 2).int_ops == 2 * (
+        7 * (LAYER_WEIGHTS + KV_WEIGHTS) + 2 * (LAYER_WEIGHTS - KV_WEIGHTS)
+    )
+    assert work.layers(7, 2).num_bytes == work.layers(7, 7).num_bytes
+    assert work.layers(7, 0).num_bytes == (LAYER_WEIGHTS + KV_WEIGHTS) * 18 / 32
+    assert work.attention(10, 3, 1) == Work(2 * 13 * 2 * 32 * 2, 0, 4 * 64 * (11 + 12 + 13 + 13))
+    assert work.attention(10, 3, 0) == Work(13 * 2 * 32 * 2, 0, 4 * 64 * (11 + 12 + 13))
+    one, two = work.step([(0, 9), (5, 1)], 1), work.step([(0, 9), (5, 1)], 2)
+    assert one + work.head.work(1) == two + Work(
+        work.head.num_bytes - 9 * 2 * 32 * 2, -2 * (LAYER_WEIGHTS - KV_WEIGHTS), -4 * 64 * 9
+    )
+
+
 def test_float_weights_count_as_float_operations() -> None:
     work = count(random_checkpoint(format=TensorFormat.F16))
-    assert work.layers.work(3) == Work(2 * LAYER_WEIGHTS * 2, 0, 3 * 2 * 2 * LAYER_WEIGHTS)
+    assert work.layers(3, 3) == Work(2 * LAYER_WEIGHTS * 2, 0, 3 * 2 * 2 * LAYER_WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -47,32 +63,32 @@ def test_a_minimum_costs_one_multiply_add_per_block_of_32_and_row(format: Tensor
         if len(tensor.shape) == 2
     }
     work = count(replace(checkpoint, tensors={**checkpoint.tensors, **matrices}))
-    assert work.layers.int_ops_per_row == 32 * work.layers.float_ops_per_row > 0
+    assert work.layers(3, 2).int_ops == 32 * work.layers(3, 2).float_ops > 0
     assert work.head.work(3).float_ops == 3 * 2 * 258 * 256 / 32
 
 
 def test_formats_without_minima_cost_no_float_operation() -> None:
     for format in (TensorFormat.Q4_0, TensorFormat.Q8_0):
-        assert count(random_checkpoint(format=format)).layers.float_ops_per_row == 0
+        assert count(random_checkpoint(format=format)).layers(3, 3).float_ops == 0
 
 
 def test_an_untied_head_is_read_and_its_embedding_is_not() -> None:
     untied = count(random_checkpoint(tied=False, format=TensorFormat.Q8_0))
     assert untied.step([(0, 1)], 1).num_bytes == pytest.approx(
-        (2 * LAYER_WEIGHTS + HEAD_WEIGHTS) * 34 / 32 + untied.attention(0, 1).num_bytes
+        (2 * LAYER_WEIGHTS + HEAD_WEIGHTS) * 34 / 32 + untied.attention(0, 1, 1).num_bytes
     )
 
 
 def test_attention_sees_the_context_and_half_of_what_is_new() -> None:
     work = count(random_checkpoint())
     # Rows at places 10, 11 and 12 see 11, 12 and 13; 13 places of K and V are read in each of 2 layers.
-    assert work.attention(10, 3) == Work(2 * 13 * 2 * 32 * 2, 0, 4 * 64 * 2 * (11 + 12 + 13))
+    assert work.attention(10, 3, 3) == Work(2 * 13 * 2 * 32 * 2, 0, 4 * 64 * 2 * (11 + 12 + 13))
 
 
 def test_sixteen_sequences_share_the_weights_and_not_the_kv() -> None:
     work = count(random_checkpoint())
     one, many = work.step([(128, 1)], 1), work.step([(128, 1)] * 16, 16)
-    assert many.num_bytes - one.num_bytes == 15 * work.attention(128, 1).num_bytes
+    assert many.num_bytes - one.num_bytes == 15 * work.attention(128, 1, 1).num_bytes
     assert many.float_ops == 16 * one.float_ops
 
 

@@ -12,6 +12,10 @@ namespace {
 // on its place alone, so it is the same in every batch.
 constexpr int kRefinedPlaces = 16;
 
+// Rows between two that are wanted are left out of the last layer from so many on: reading its weights once more takes
+// as long as some ten rows.
+constexpr int kLeastGap = 16;
+
 std::vector<std::int32_t> counted(int count) {
   std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -32,24 +36,44 @@ void BatchPlan::make(const BatchView& batch) {
     num_places_ = std::max(num_places_, sequence.first_place + sequence.num_rows);
   }
 
-  slabs_.clear();
-  refined_.clear();
-  refined_.reserve(rows);   // slabs point into it
-  for (int first = 0; first < batch.num_rows; first += kSlabRows) {
-    const int count = std::min(kSlabRows, batch.num_rows - first);
-    const std::size_t before = refined_.size();
-    for (int row = 0; row < count; ++row) {
-      if (place_of(first + row) < kRefinedPlaces) refined_.push_back(row);
-    }
-    slabs_.push_back({first, count, {refined_.data() + before, refined_.size() - before}, nullptr});
-  }
+  wanted_.assign(rows, 0);
+  for (int i = 0; i < batch.num_logit_rows; ++i) wanted_[static_cast<std::size_t>(batch.logit_rows[i])] = 1;
+  for (int i = 0; i < batch.num_hidden_rows; ++i) wanted_[static_cast<std::size_t>(batch.hidden_rows[i])] = 1;
 
-  num_records_ = 0;
+  slabs_.clear();
+  last_slabs_.clear();
   attention_.clear();
-  attention_.reserve(slabs_.size());   // as before
-  for (Slab& slab : slabs_) {
-    slab.attention = &attention_.emplace_back(batch.sequences, slab.first, slab.count, attention_shape_);
-    num_records_ = std::max(num_records_, slab.attention->num_records());
+  num_records_ = 0;
+  refined_.clear();
+  refined_.reserve(2 * rows);   // slabs point into it; each row is in one, and perhaps in one of the last layer
+  for (int first = 0; first < batch.num_rows; first += kSlabRows) {
+    add_slab(slabs_, batch, first, std::min(kSlabRows, batch.num_rows - first));
+  }
+  for (const Slab& slab : slabs_) add_wanted(batch, slab);
+}
+
+void BatchPlan::add_slab(std::vector<Slab>& slabs, const BatchView& batch, int first, int count) {
+  const std::size_t before = refined_.size();
+  for (int row = 0; row < count; ++row) {
+    if (place_of(first + row) < kRefinedPlaces) refined_.push_back(row);
+  }
+  const AttentionPlan& attention = attention_.emplace_back(batch.sequences, first, count, attention_shape_);
+  num_records_ = std::max(num_records_, attention.num_records());
+  slabs.push_back({first, count, {refined_.data() + before, refined_.size() - before}, &attention});
+}
+
+// Runs of the slab's rows from one that is wanted to another.
+void BatchPlan::add_wanted(const BatchView& batch, const Slab& slab) {
+  const auto begin = wanted_.begin() + slab.first, end = begin + slab.count;
+  for (auto first = std::find(begin, end, 1); first != end;) {
+    auto stop = first + 1, next = std::find(stop, end, 1);
+    for (; next != end && next - stop < kLeastGap; next = std::find(stop, end, 1)) stop = next + 1;
+    if (first == begin && stop == end) {
+      last_slabs_.push_back(slab);
+    } else {
+      add_slab(last_slabs_, batch, static_cast<int>(first - wanted_.begin()), static_cast<int>(stop - first));
+    }
+    first = next;
   }
 }
 

@@ -1,10 +1,12 @@
 // How the rows of one batch go through the layers, decided before the first: in slabs, some rows refined, and who
-// attends to what together.
+// attends to what together. The last layer needs all rows' keys and values, and beyond these only rows of which
+// something is wanted: one of a prompt, none of most of its chunks.
 //
 // Knows rows and their places; no values, no weights and no memory of KV.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -45,6 +47,8 @@ class BatchPlan {
   void make(const BatchView& batch);
 
   const std::vector<Slab>& slabs() const { return slabs_; }
+  // Of the last layer, once its KV is written; none if nothing is wanted.
+  const std::vector<Slab>& last_slabs() const { return last_slabs_; }
   std::int32_t place_of(int row) const { return places_[static_cast<std::size_t>(row)]; }
   int num_rows() const { return static_cast<int>(places_.size()); }
   int num_places() const { return num_places_; }              // up to the last that a row has
@@ -54,14 +58,18 @@ class BatchPlan {
   Slab head_slab(int first, int count) const;
 
  private:
+  void add_slab(std::vector<Slab>& slabs, const BatchView& batch, int first, int count);
+  void add_wanted(const BatchView& batch, const Slab& slab);
+
   const AttentionShape attention_shape_;
   const std::vector<std::int32_t> every_;   // 0, 1, 2 ...
   int num_places_ = 0;
   std::int64_t num_records_ = 0;
-  std::vector<std::int32_t> places_;    // of each row
-  std::vector<std::int32_t> refined_;   // of all slabs
-  std::vector<AttentionPlan> attention_;   // of each slab
-  std::vector<Slab> slabs_;
+  std::vector<std::int32_t> places_;      // of each row
+  std::vector<std::uint8_t> wanted_;      // of each row, whether it is
+  std::vector<std::int32_t> refined_;     // of all slabs
+  std::deque<AttentionPlan> attention_;   // as before; slabs point to them
+  std::vector<Slab> slabs_, last_slabs_;
 };
 
 }  // namespace halfline

@@ -124,12 +124,13 @@ void Engine::run_layer(const LayerWeights& layer, int worker) {
     space_.team.share(writes.num_to_settle(), 1,
                       [&](int unit, int) { writes.settle(space_.kernels, layer.index, unit); });
   }
+  const int next = layer.index + 1;
+  const bool last = next == shape_.num_layers;
   bool first = true;
-  for (const Slab& slab : space_.plan.slabs()) {
+  for (const Slab& slab : last ? space_.plan.last_slabs() : space_.plan.slabs()) {
     if (!std::exchange(first, false)) space_.team.barrier([] {});
     attend(space_, layer, slab, worker);
-    const int next = layer.index + 1;
-    read_kv_ahead(space_, next < shape_.num_layers ? &weights_.layer(next) : nullptr, slab, worker);
+    read_kv_ahead(space_, last ? nullptr : &weights_.layer(next), slab, worker);
     feed_forward(space_, layer, slab, worker);
   }
 }
