@@ -501,7 +501,7 @@ std::vector<float> run_places(Engine& engine, const std::vector<std::int32_t>& t
   std::vector<std::int32_t> ids(tokens.begin() + first, tokens.begin() + first + count), table;
   for (int block = 0; block < 8; ++block) table.push_back(first_block + block);
   const std::vector<std::int32_t> mates_table{20, 21, 22, 23};
-  BatchView batch{nullptr, count, {{0, count, first, table.data(), INT32_MAX, 0, 0}}, nullptr, 1, nullptr, 0};
+  BatchView batch{nullptr, count, {{0, count, first, table.data(), INT32_MAX, 0, 0}}, nullptr, 1, nullptr, 0, nullptr, 1};
   if (mate) {
     for (int i = 0; i < 3; ++i) ids.push_back(i);
     batch.sequences.push_back({count, 3, 5, mates_table.data(), INT32_MAX, 0, 0});
@@ -510,8 +510,16 @@ std::vector<float> run_places(Engine& engine, const std::vector<std::int32_t>& t
   const std::int32_t last = count - 1;
   batch.token_ids = ids.data();
   batch.logit_rows = &last;
+  std::vector<std::int32_t> choice_rows;
+  for (int row = 0; row < count; ++row) {
+    if (row == last || random_int(0, 1) == 1) choice_rows.push_back(row);
+  }
+  batch.choice_rows = choice_rows.data();
+  batch.num_choice_rows = static_cast<int>(choice_rows.size());
   std::vector<float> logits(kVocab);
-  require(engine.run(batch, logits.data(), nullptr), "a step that nobody stops finishes");
+  std::vector<std::int32_t> choices(choice_rows.size());
+  require(engine.run(batch, {logits.data(), nullptr, {}, choices.data()}), "a step that nobody stops finishes");
+  require(choices.back() == std::ranges::max_element(logits) - logits.begin(), "the largest logit is chosen");
   return logits;
 }
 
@@ -544,8 +552,8 @@ void check_engine(Format format, KvFormat kv_format, Isa isa) {
   require(engine.decode(run, run_ids.data()) == 0, "a stopped run gives up");
   const std::int32_t token = 1, row = 0;
   const std::vector<std::int32_t> table{0, 1};   // an open block of int8 KV lies in two
-  BatchView batch{&token, 1, {{0, 1, 0, table.data(), INT32_MAX, 0, 0}}, &row, 1, nullptr, 0};
-  require(!engine.run(batch, logits.data(), nullptr), "a stopped step gives up");
+  BatchView batch{&token, 1, {{0, 1, 0, table.data(), INT32_MAX, 0, 0}}, &row, 1, nullptr, 0, nullptr, 0};
+  require(!engine.run(batch, {logits.data(), nullptr, {}, nullptr}), "a stopped step gives up");
   engine.stop_flag().store(false);
 }
 

@@ -9,6 +9,7 @@ import pytest
 from halfline.model.executor import CAUSAL, Batch, GreedyRun, Mask
 from halfline.model.kv_format import F16, KvFormat
 from halfline.model.random_model import MemoryCheckpoint, random_checkpoint
+from halfline.model.reference import choices_of
 from halfline.native.executor import NativeExecutor
 
 NUM_BLOCKS = 8
@@ -87,17 +88,25 @@ def test_more_workers_than_there_are_logits_for_change_nothing(one_sequence: Cal
     np.testing.assert_array_equal(five.decode(run), one.decode(run))
 
 
-def test_a_run_ends_before_a_row_that_overflowed(isa: str, one_sequence: Callable[..., Batch]) -> None:
+def test_a_run_ends_before_a_row_without_a_largest_logit(
+    isa: str, one_sequence: Callable[..., Batch]
+) -> None:
     checkpoint = random_checkpoint(vocab_size=400, tied=False)
     head = checkpoint.tensors["head.weight"]
     data = head.data.copy()
     data[77] = np.full(64, 3e38, dtype=np.float32).view(np.uint8)
     broken = replace(checkpoint, tensors={**checkpoint.tensors, "head.weight": replace(head, data=data)})
-    run = GreedyRun(5, len(PROMPT), TABLE, 1)
-    batch = replace(one_sequence(np.array([5]), len(PROMPT)), block_tables=TABLE[None])
-    outputs = prompted(broken, one_sequence, isa=isa).run(batch)
-    assert outputs is not None and not np.isfinite(outputs.logits).all()
-    assert len(prompted(broken, one_sequence, isa=isa).decode(run)) == 0
+    executor = prompted(broken, one_sequence, isa=isa)
+    ends = []
+    for token_id in range(12):
+        batch = replace(one_sequence(np.array([token_id]), len(PROMPT)), block_tables=TABLE[None])
+        outputs = executor.run(batch)
+        assert outputs is not None and not np.isfinite(outputs.logits).all()
+        choice = int(choices_of(outputs.logits)[0])
+        ids = executor.decode(GreedyRun(token_id, len(PROMPT), TABLE, 1)).tolist()
+        assert ids == ([] if choice == -1 else [choice])
+        ends.append(choice == -1)
+    assert 0 < sum(ends) < len(ends), "of one row the largest overflowed, of another one that nobody chooses"
 
 
 def test_a_stopped_run_keeps_what_it_had(kv_format: KvFormat, one_sequence: Callable[..., Batch]) -> None:

@@ -125,7 +125,7 @@ def _fill(executor: Executor, start: int, stop: int) -> None:
     tokens = random_tokens(executor, stop - start)
     for first in range(0, stop - start, _FILL_ROWS):
         rows = tokens[first : first + _FILL_ROWS]
-        executor.run(batch_of(rows, 1, start + first, executor.num_blocks, logits=False))
+        executor.run(batch_of(rows, 1, start + first, executor.num_blocks, wanted="hidden"))
 
 
 def _decode_ms(executor: Executor, place: int) -> float:

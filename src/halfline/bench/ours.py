@@ -1,7 +1,7 @@
 """halfline's own engine as a contestant: the CPU executor called directly.
 
-A lone sequence is decoded in one call, which chooses its tokens too; several together step by step, as the scheduler's
-runner calls it.
+It chooses the tokens, as it does for greedy requests: those of a lone sequence in one call, those of several together
+step by step, as the scheduler's runner calls it.
 """
 
 from halfline.bench.steps import blocks_for, decode_seconds, fill, greedy_seconds, prefill_seconds
@@ -39,6 +39,7 @@ class OurEngine:
             num_sequences=sizes.sequences,
             first_place=sizes.sequence_depth,
             steps=sizes.sequence_decode,
+            wanted="choices",
         )
         return {
             "prefill": prefill,

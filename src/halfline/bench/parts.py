@@ -1,6 +1,6 @@
 """Where the time of a step goes, found by leaving parts out and taking differences of whole steps.
 
-    head        a step that asks for logits, minus the same step that asks for a hidden state
+    head        a step that asks for a token, minus the same step that asks for a hidden state
     attention   a step behind a long context, minus one behind a block of 16 places; for a prefill, one sequence of n
                 tokens minus n/16 sequences of 16, whose attention is small
     layers      what remains: the layers' matrices with norms, rotations, quantisation and barriers
@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from halfline.bench.limits import Limits
 from halfline.bench.steps import (
     Int32s,
+    Kind,
     batch_of,
     blocks_for,
     decode_seconds,
@@ -52,24 +53,24 @@ def decode_parts(executor: Executor, work: ModelWork, depth: int, *, looks: int)
     """Of one decode step of one sequence behind `depth` tokens, a block or more."""
     fill(executor, 1, depth, blocks_for(depth + _DECODE_STEPS))
 
-    def seconds(first_place: int, logits: bool) -> float:
+    def seconds(first_place: int, wanted: Kind) -> float:
         took = decode_seconds(
-            executor, num_sequences=1, first_place=first_place, steps=_DECODE_STEPS, logits=logits
+            executor, num_sequences=1, first_place=first_place, steps=_DECODE_STEPS, wanted=wanted
         )
         return took / _DECODE_STEPS
 
     times = _medians(
         {
-            "deep": lambda: seconds(depth, True),
-            "no logits": lambda: seconds(depth, False),
-            "shallow": lambda: seconds(BLOCK_TOKENS, True),
+            "deep": lambda: seconds(depth, "choices"),
+            "no token": lambda: seconds(depth, "hidden"),
+            "shallow": lambda: seconds(BLOCK_TOKENS, "choices"),
         },
         looks,
     )
     middle = depth + _DECODE_STEPS // 2
     near = BLOCK_TOKENS + _DECODE_STEPS // 2
     attention = _without(work.attention(middle, 1, 1), work.attention(near, 1, 1))
-    head = times["deep"] - times["no logits"]
+    head = times["deep"] - times["no token"]
     kv_seconds = times["deep"] - times["shallow"]
     return [
         Part("layers", _positive(times["deep"] - head - kv_seconds), work.layers(1, 1)),

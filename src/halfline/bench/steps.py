@@ -1,18 +1,20 @@
 """Batches of random tokens, and how long an executor takes for them.
 
 Sequence number i keeps its KV in blocks of its own, from `i * blocks` on. Token ids are random, as in llama-bench,
-since the arithmetic is the same for every text; only a run of greedy steps takes the tokens that come of them.
+since the arithmetic is the same for every text; only greedy steps take the tokens that come of them.
 """
 
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Executor, GreedyDecoder, GreedyRun
+from halfline.model.executor import BLOCK_TOKENS, CAUSAL, Batch, Executor, GreedyDecoder, GreedyRun, Outputs
 
 Int32s = NDArray[np.int32]
+Kind = Literal["logits", "hidden", "choices"]
 
 
 def random_tokens(executor: Executor, count: int, seed: int = 0) -> Int32s:
@@ -27,12 +29,12 @@ def batch_of(
     num_blocks: int,
     *,
     first_block: int = 0,
-    logits: bool = True,
+    wanted: Kind = "logits",
 ) -> Batch:
     """`token_ids` cut into sequences of equal length that all start at `first_place`.
 
     Each sequence owns `num_blocks` blocks, the first sequence those from `first_block` on. The last row of each is
-    asked for its logits, or, without `logits`, for its hidden state.
+    asked for its logits, its hidden state, or its token.
     """
     length = len(token_ids) // num_sequences
     last_rows = np.arange(1, num_sequences + 1, dtype=np.int32) * length - 1
@@ -44,8 +46,9 @@ def batch_of(
         first_places=np.full(num_sequences, first_place, dtype=np.int32),
         block_tables=blocks.reshape(num_sequences, num_blocks),
         masks=[CAUSAL] * num_sequences,
-        logit_rows=last_rows if logits else nothing,
-        hidden_rows=nothing if logits else last_rows,
+        logit_rows=last_rows if wanted == "logits" else nothing,
+        hidden_rows=last_rows if wanted == "hidden" else nothing,
+        choice_rows=last_rows if wanted == "choices" else nothing,
     )
 
 
@@ -63,16 +66,21 @@ def decode_seconds(
     num_sequences: int,
     first_place: int,
     steps: int,
-    logits: bool = True,
+    wanted: Kind = "logits",
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Time of `steps` steps of one token per sequence; the places before `first_place` hold KV already."""
+    """Time of `steps` steps of one token per sequence; the places before `first_place` hold KV already.
+
+    Where tokens are wanted, a step goes on with those of the step before.
+    """
     num_blocks = blocks_for(first_place + steps)
-    tokens = random_tokens(executor, steps * num_sequences)
+    tokens = random_tokens(executor, steps * num_sequences).reshape(steps, num_sequences)
+    outputs: Outputs | None = None
     began = clock()
-    for step in range(steps):
-        row = tokens[step * num_sequences : (step + 1) * num_sequences]
-        executor.run(batch_of(row, num_sequences, first_place + step, num_blocks, logits=logits))
+    for step, row in enumerate(tokens):
+        if wanted == "choices" and outputs is not None and outputs.choices is not None:
+            row = outputs.choices
+        outputs = executor.run(batch_of(row, num_sequences, first_place + step, num_blocks, wanted=wanted))
     return clock() - began
 
 

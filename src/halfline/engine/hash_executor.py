@@ -16,7 +16,7 @@ from halfline.errors import InvariantBroken
 from halfline.model.batch_check import check_batch
 from halfline.model.executor import BLOCK_TOKENS, Batch, Outputs
 from halfline.model.kv_format import F16, KvFormat
-from halfline.model.reference import top_logits
+from halfline.model.reference import choices_of, top_logits
 from halfline.model.spec import ModelSpec, RopeSpec
 
 _NOTHING = -1  # a slot that was never written, or by a step that was stopped
@@ -59,6 +59,7 @@ class HashExecutor:
             rows,
             self._hashed(batch, batch.hidden_rows, self.spec.hidden_size),
             top_logits(rows, batch.top_k) if batch.top_k else None,
+            choices_of(self._hashed(batch, batch.choice_rows, self.spec.vocab_size)),
         )
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:

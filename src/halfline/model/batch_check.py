@@ -23,6 +23,7 @@ def check_batch(batch: Batch, spec: ModelSpec, num_blocks: int, kv_format: KvFor
     _require_range("token", batch.token_ids, spec.vocab_size)
     _require_range("logit row", batch.logit_rows, num_rows)
     _require_range("hidden row", batch.hidden_rows, num_rows)
+    _require_range("choice row", batch.choice_rows, num_rows)
     if not 0 <= batch.top_k <= spec.vocab_size:
         raise ValueError(f"the {batch.top_k} largest of {spec.vocab_size} logits")
     for sequence, mask in enumerate(batch.masks):

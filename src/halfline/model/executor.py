@@ -18,7 +18,7 @@ A KV format (model/kv_format.py) may take more blocks for a block that is not fu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -56,6 +56,7 @@ class Batch:
     block_tables int32 [sequences, max_blocks] (entries past a sequence's end are never read) ·
     logit_rows, hidden_rows int32: the rows whose logits / final hidden states (after the last norm) are
     wanted. top_k: how many of the largest logits of every logit row are wanted beside them, 0 for none.
+    choice_rows int32: the rows of which only the token with the largest logit is wanted; of a GreedyDecoder.
     """
 
     token_ids: NDArray[np.int32]
@@ -66,6 +67,7 @@ class Batch:
     logit_rows: NDArray[np.int32]
     hidden_rows: NDArray[np.int32]
     top_k: int = 0
+    choice_rows: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,14 @@ class TopLogits:
 class Outputs:
     """logits float32 [len(logit_rows), vocab] · hidden float32 [len(hidden_rows), hidden_size].
 
-    `top` is None when the batch's top_k is 0.
+    `top` is None when the batch's top_k is 0. choices int32 [len(choice_rows)]: of each row the token with the largest
+    logit, the lowest among equals; -1 when that is not finite or a logit is not a number. None of who does not choose.
     """
 
     logits: NDArray[np.float32]
     hidden: NDArray[np.float32]
     top: TopLogits | None = None
+    choices: NDArray[np.int32] | None = None
 
 
 class StopFlag(Protocol):
@@ -151,12 +155,13 @@ class Executor(Protocol):
 
 @runtime_checkable
 class GreedyDecoder(Protocol):
-    """An executor that runs several steps of one sequence without coming back in between."""
+    """An executor that chooses tokens by itself: those of a batch's `choice_rows`, and in several steps of one sequence
+    without coming back in between."""
 
     def decode(self, run: GreedyRun) -> NDArray[np.int32]:
         """The tokens that single steps would have given, int32, one that ends the run as the last.
 
-        There are fewer than asked for when the stop flag was seen, or when a logit is not finite: a step of its own
-        tells. As many places as there are tokens were written; those behind them hold nothing of value.
+        There are fewer than asked for when the stop flag was seen, or when a row has no choice (see Outputs): a step of
+        its own tells. As many places as there are tokens were written; those behind them hold nothing of value.
         Raises ValueError for a run that is out of range.
         """

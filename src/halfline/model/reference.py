@@ -66,10 +66,12 @@ class ReferenceExecutor:
             x = x + scale * self._ffn(layer, self._norm(f"layers.{layer}.ffn_norm", x))
         wanted = self._norm("final_norm", x)
         head = "head" if "head.weight" in self._names else "embed"
-        logits = self._linear(head, wanted[batch.logit_rows]) * self._spec.logit_scale
-        rows = logits.astype(np.float32)
+        rows = wanted[np.concatenate((batch.logit_rows, batch.choice_rows))]
+        logits = (self._linear(head, rows) * self._spec.logit_scale).astype(np.float32)
+        logits, others = np.split(logits, [len(batch.logit_rows)])
         hidden = wanted[batch.hidden_rows].astype(np.float32)
-        return Outputs(rows, hidden, top_logits(rows, batch.top_k) if batch.top_k else None)
+        top = top_logits(logits, batch.top_k) if batch.top_k else None
+        return Outputs(logits, hidden, top, choices_of(others))
 
     def copy_blocks(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         for arena in (self._keys, self._values):
@@ -160,6 +162,12 @@ def top_logits(logits: NDArray[np.float32], count: int) -> TopLogits:
         log_totals = peaks[:, 0] + np.log(np.exp(logits - peaks).sum(axis=1))
     log_totals[~np.isfinite(logits).all(axis=1)] = np.nan
     return TopLogits(ids.astype(np.int32), np.take_along_axis(logits, ids, axis=1), log_totals)
+
+
+def choices_of(logits: NDArray[np.float32]) -> NDArray[np.int32]:
+    """The choice of each row of logits [rows, vocab]."""
+    ids = logits.argmax(axis=1)  # the first of the largest; one that is not a number is larger than all
+    return np.where(np.isfinite(logits[np.arange(len(ids)), ids]), ids, -1).astype(np.int32)
 
 
 def with_logits(outputs: Outputs, logits: NDArray[np.float32]) -> Outputs:

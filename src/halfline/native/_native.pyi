@@ -64,11 +64,13 @@ class Engine:
         masks: NDArray[int32],
         logit_rows: NDArray[int32],
         hidden_rows: NDArray[int32],
+        choice_rows: NDArray[int32],
         logits: NDArray[float32],
         hidden: NDArray[float32],
         top_ids: NDArray[int32],
         top_logits: NDArray[float32],
         log_totals: NDArray[float64],
+        choices: NDArray[int32],
     ) -> bool: ...
     def decode(
         self,

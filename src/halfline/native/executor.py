@@ -105,6 +105,7 @@ class NativeExecutor:
             np.empty((rows, count), dtype=np.float32),
             np.empty(rows if count else 0, dtype=np.float64),
         )
+        choices = np.empty(len(batch.choice_rows), dtype=np.int32)
         finished = self._engine.run(
             _int32(batch.token_ids),
             _int32(batch.row_starts),
@@ -113,13 +114,15 @@ class NativeExecutor:
             _mask_rows(batch.masks),
             _int32(batch.logit_rows),
             _int32(batch.hidden_rows),
+            _int32(batch.choice_rows),
             logits,
             hidden,
             top.ids,
             top.logits,
             top.log_totals,
+            choices,
         )
-        return Outputs(logits, hidden, top if count else None) if finished else None
+        return Outputs(logits, hidden, top if count else None, choices) if finished else None
 
     def decode(self, run: GreedyRun) -> NDArray[np.int32]:
         check_greedy_run(run, self._spec, self._num_blocks, self._kv_format)

@@ -167,9 +167,10 @@ class OverflowingFrom(Decoding):
 
     def run(self, batch: Batch) -> Outputs | None:
         outputs = super().run(batch)
-        assert outputs is not None
+        assert outputs is not None and outputs.choices is not None
         outputs.logits[batch.first_places[0] + batch.logit_rows >= self._place] = np.nan
-        return with_logits(outputs, outputs.logits)
+        outputs.choices[batch.first_places[0] + batch.choice_rows >= self._place] = -1
+        return replace(with_logits(outputs, outputs.logits), choices=outputs.choices)
 
 
 @pytest.mark.parametrize("num_said", range(SINGLE, SINGLE + 4))

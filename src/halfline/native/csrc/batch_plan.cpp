@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace halfline {
 namespace {
@@ -37,8 +38,11 @@ void BatchPlan::make(const BatchView& batch) {
   }
 
   wanted_.assign(rows, 0);
-  for (int i = 0; i < batch.num_logit_rows; ++i) wanted_[static_cast<std::size_t>(batch.logit_rows[i])] = 1;
-  for (int i = 0; i < batch.num_hidden_rows; ++i) wanted_[static_cast<std::size_t>(batch.hidden_rows[i])] = 1;
+  for (const auto& [wanted, count] : {std::pair(batch.logit_rows, batch.num_logit_rows),
+                                      std::pair(batch.hidden_rows, batch.num_hidden_rows),
+                                      std::pair(batch.choice_rows, batch.num_choice_rows)}) {
+    for (int i = 0; i < count; ++i) wanted_[static_cast<std::size_t>(wanted[i])] = 1;
+  }
 
   slabs_.clear();
   last_slabs_.clear();

@@ -23,6 +23,8 @@ struct BatchView {
   int num_logit_rows;
   const std::int32_t* hidden_rows;
   int num_hidden_rows;
+  const std::int32_t* choice_rows;
+  int num_choice_rows;
 };
 
 // Rows that go through a layer's matrices together. Bounds the memory of a long batch and keeps its activations in

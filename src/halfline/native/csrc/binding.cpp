@@ -33,10 +33,11 @@ std::vector<std::string> available_isas() {
 }
 
 bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_places, Int32Table block_tables,
-         Int32Table masks, Int32s logit_rows, Int32s hidden_rows, Floats logits, Floats hidden, WritableInt32s top_ids,
-         Floats top_logits, Doubles log_totals) {
+         Int32Table masks, Int32s logit_rows, Int32s hidden_rows, Int32s choice_rows, Floats logits, Floats hidden,
+         WritableInt32s top_ids, Floats top_logits, Doubles log_totals, WritableInts choices) {
   BatchView batch{token_ids.data(), static_cast<int>(token_ids.size()), {}, logit_rows.data(),
-                  static_cast<int>(logit_rows.size()), hidden_rows.data(), static_cast<int>(hidden_rows.size())};
+                  static_cast<int>(logit_rows.size()), hidden_rows.data(), static_cast<int>(hidden_rows.size()),
+                  choice_rows.data(), static_cast<int>(choice_rows.size())};
   for (std::size_t i = 0; i < first_places.size(); ++i) {
     const std::int32_t* mask = masks.data() + 3 * i;
     batch.sequences.push_back({row_starts.data()[i], row_starts.data()[i + 1] - row_starts.data()[i],
@@ -44,8 +45,8 @@ bool run(Engine& engine, Int32s token_ids, Int32s row_starts, Int32s first_place
                                mask[1], mask[2]});
   }
   nb::gil_scoped_release release;
-  return engine.run(batch, logits.data(), hidden.data(),
-                    {static_cast<int>(top_ids.shape(1)), top_ids.data(), top_logits.data(), log_totals.data()});
+  const TopLogits top{static_cast<int>(top_ids.shape(1)), top_ids.data(), top_logits.data(), log_totals.data()};
+  return engine.run(batch, {logits.data(), hidden.data(), top, choices.data()});
 }
 
 int decode(Engine& engine, std::int32_t token_id, std::int32_t place, Int32s block_table, Int32s mask, Int32s end_ids,

@@ -1,10 +1,8 @@
 #include "engine.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "attend.hpp"
 #include "feed_forward.hpp"
@@ -12,23 +10,6 @@
 #include "unpack.hpp"
 
 namespace halfline {
-namespace {
-
-// Of what each worker found, in the order of ids: the first among equals.
-Best best_of(const std::vector<Best>& found) {
-  Best best = found[0];
-  for (const Best& each : found) {
-    best.finite = best.finite && each.finite;
-    if (each.logit > best.logit) {
-      best.id = each.id;
-      best.logit = each.logit;
-    }
-  }
-  return best;
-}
-
-}  // namespace
-
 Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int num_threads, Isa isa)
     : shape_(shape), space_(shape_, kv_format, num_blocks, num_threads, isa) {}
 
@@ -40,45 +21,37 @@ void Engine::add_vector(const std::string& name, const float* values, int count)
   weights_.add_vector(name, values, count);
 }
 
-void Engine::finish_loading() { weights_.finish(); }
+void Engine::finish_loading() {
+  weights_.finish();
+  chooser_.look_at(space_.team, {weights_.head(), nullptr}, shape_.logit_scale);
+}
 
 // ---- The pass -------------------------------------------------------------------------------------------------
 
-bool Engine::run(const BatchView& batch, float* logits, float* hidden, const TopLogits& top) {
+bool Engine::run(const BatchView& batch, const Wanted& wanted) {
   space_.begin(batch);
   stopping_ = false;
-  space_.team.run([&](int worker) { forward(batch, logits, hidden, top, worker); });
+  space_.team.run([&](int worker) { forward(batch, wanted, worker); });
   if (stopping_) space_.kv_writes.put_back(stopped_at_);
   return !stopping_;
 }
 
 int Engine::decode(const GreedyRun& run, std::int32_t* ids) {
-  std::int32_t token_id = run.token_id;
+  std::int32_t token_id = run.token_id, chosen = 0;
   constexpr std::int32_t row = 0;
-  BatchView batch{&token_id, 1, {run.sequence}, &row, 1, nullptr, 0};
+  BatchView batch{&token_id, 1, {run.sequence}, nullptr, 0, nullptr, 0, &row, 1};
   space_.begin(batch);
-  float* logits = space_.lone_logits();
-  // A whole number of vectors for each worker, so that none looks at what is behind the row.
-  const int size = space_.team.size(), share = round_up((shape_.vocab_size + size - 1) / size, kPanelRows);
-  std::vector<Best> found(static_cast<std::size_t>(size), {0, -INFINITY, true});   // by each worker
   int done = 0;
   bool goes_on = true;
   stopping_ = false;
   space_.team.run([&](int worker) {
     while (goes_on) {
-      forward(batch, logits, nullptr, {}, worker);
+      forward(batch, {nullptr, nullptr, {}, &chosen}, worker);
       if (stopping_) return;
-      const int first = worker * share, count = std::min(share, shape_.vocab_size - first);
-      if (count > 0) {
-        Best& best = found[static_cast<std::size_t>(worker)];
-        best = space_.kernels.best(logits + first, count);
-        best.id += first;
-      }
       space_.team.barrier([&] {
-        const Best best = best_of(found);
-        goes_on = best.finite;
+        goes_on = chosen >= 0;
         if (!goes_on) return;
-        token_id = ids[done++] = best.id;
+        token_id = ids[done++] = chosen;
         goes_on = done < run.max_tokens && std::ranges::find(run.end_ids, token_id) == run.end_ids.end();
         if (!goes_on) return;
         ++batch.sequences[0].first_place;
@@ -90,7 +63,7 @@ int Engine::decode(const GreedyRun& run, std::int32_t* ids) {
   return done;
 }
 
-void Engine::forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {
+void Engine::forward(const BatchView& batch, const Wanted& wanted, int worker) {
   embed(batch);
   for (int index = 0; index < shape_.num_layers; ++index) {
     space_.team.barrier([&] {
@@ -101,7 +74,7 @@ void Engine::forward(const BatchView& batch, float* logits, float* hidden, const
     run_layer(weights_.layer(index), worker);
   }
   space_.team.barrier([] {});
-  finish(batch, logits, hidden, top, worker);
+  finish(batch, wanted, worker);
 }
 
 void Engine::embed(const BatchView& batch) {
@@ -136,12 +109,13 @@ void Engine::run_layer(const LayerWeights& layer, int worker) {
 }
 
 // The last norm and the head, for the rows that were asked for.
-void Engine::finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker) {
+void Engine::finish(const BatchView& batch, const Wanted& wanted, int worker) {
   const Kernels& kernels = space_.kernels;
+  const TopLogits& top = wanted.top;
   const Linear head{weights_.head(), nullptr};
   const int size = shape_.hidden_size;
   space_.team.share(batch.num_hidden_rows, 1, [&](int row, int) {
-    kernels.norm(space_.x_row(batch.hidden_rows[row]), weights_.final_norm(), size, hidden + std::int64_t{row} * size);
+    kernels.norm(space_.x_row(batch.hidden_rows[row]), weights_.final_norm(), size, wanted.hidden + std::int64_t{row} * size);
   });
   for (int first = 0; first < batch.num_logit_rows; first += kSlabRows) {
     const int count = std::min(kSlabRows, batch.num_logit_rows - first);
@@ -150,7 +124,7 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, const 
     prepare(space_, slab, normed, size, head.matrix.quantised(), worker, [&](int row) {
       kernels.norm(space_.x_row(batch.logit_rows[first + row]), weights_.final_norm(), size, normed.row(row));
     });
-    float* output = logits + std::int64_t{first} * shape_.vocab_size;
+    float* output = wanted.logits + std::int64_t{first} * shape_.vocab_size;
     const LinearJob job = linear_job(slab, head, normed, output, shape_.vocab_size);
     run_linears(space_, {&job, 1}, worker);
     if (shape_.logit_scale == 1.0f && top.count == 0) continue;
@@ -162,6 +136,8 @@ void Engine::finish(const BatchView& batch, float* logits, float* hidden, const 
       kernels.top(scaled, shape_.vocab_size, top.count, top.ids + at, top.logits + at, top.log_totals + first + row);
     });
   }
+  chooser_.choose(space_, weights_.final_norm(),
+                  {batch.choice_rows, static_cast<std::size_t>(batch.num_choice_rows)}, wanted.choices, worker);
 }
 
 // ---- KV -------------------------------------------------------------------------------------------------------

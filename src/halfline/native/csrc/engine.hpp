@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "choose.hpp"
 #include "weights.hpp"
 #include "workspace.hpp"
 
@@ -22,6 +23,14 @@ struct GreedyRun {
   int max_tokens;
 };
 
+// Where a pass leaves what is wanted of it.
+struct Wanted {
+  float* logits;           // [logit_rows, vocab_size]
+  float* hidden;           // [hidden_rows, hidden_size]
+  TopLogits top;           // of logit rows
+  std::int32_t* choices;   // [choice_rows], see Chooser
+};
+
 class Engine {
  public:
   Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int num_threads, Isa isa);
@@ -33,11 +42,11 @@ class Engine {
   // has another shape than the model needs.
   void finish_loading();
 
-  // False when the stop flag was seen. logits [logit_rows, vocab_size], hidden [hidden_rows, hidden_size].
-  bool run(const BatchView& batch, float* logits, float* hidden, const TopLogits& top = {});
+  // False when the stop flag was seen.
+  bool run(const BatchView& batch, const Wanted& wanted);
 
   // Steps of one row, one after the other: `ids` are the tokens that single runs would have given, with an end as the
-  // last. Fewer than asked for, how many is returned, when the stop flag was seen or a logit is not finite.
+  // last. Fewer than asked for, how many is returned, when the stop flag was seen or there was no choice.
   int decode(const GreedyRun& run, std::int32_t* ids);
 
   std::atomic<bool>& stop_flag() { return stop_; }
@@ -50,14 +59,15 @@ class Engine {
   void import_block(int block, const std::uint8_t* bytes);
 
  private:
-  void forward(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
+  void forward(const BatchView& batch, const Wanted& wanted, int worker);
   void embed(const BatchView& batch);
   void run_layer(const LayerWeights& layer, int worker);
-  void finish(const BatchView& batch, float* logits, float* hidden, const TopLogits& top, int worker);
+  void finish(const BatchView& batch, const Wanted& wanted, int worker);
 
   const ModelShape shape_;
   Weights weights_{shape_};
   Workspace space_;
+  Chooser chooser_;
   std::atomic<bool> stop_{false};
   bool stopping_ = false;   // what all workers of a pass agreed on
   int stopped_at_ = 0;      // the layer that was not begun

@@ -171,13 +171,6 @@ struct TopLogits {
   double* log_totals = nullptr;   // [rows]
 };
 
-// One logit of a row that no other exceeds. Means nothing when not all of them are finite.
-struct Best {
-  std::int32_t id;
-  float logit;
-  bool finite;
-};
-
 struct Kernels {
   const char* name;
   int tile_rows;
@@ -207,8 +200,8 @@ struct Kernels {
   void (*merge_parts)(const float* parts, int num_parts, std::int64_t part_stride, int head_dim, float* output);
   // The `count` largest of n logits and log(sum(e^logit)); 1 <= count <= n.
   void (*top)(const float* logits, int n, int count, std::int32_t* ids, float* largest, double* log_total);
-  // The first of the largest of n logits, n >= 1.
-  Best (*best)(const float* logits, int n);
+  // The largest of each panel's logits, n in all; none is NaN.
+  void (*peaks)(const float* logits, int n, float* peaks);
 };
 
 enum class Isa { portable, avx2, avx512vnni, amx };

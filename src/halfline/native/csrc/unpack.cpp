@@ -1,5 +1,6 @@
 #include "unpack.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include "panel_layout.hpp"
@@ -37,22 +38,23 @@ float float_value(Format format, const std::uint8_t* p) {
   return value;
 }
 
-}  // namespace
-
-void unpack_row(const PackedMatrix& matrix, int row, float* output) {
+// Calls take(k, weight, minimum) for every value of a row, which is the sum of the two.
+template <class F>
+void walk_row(const PackedMatrix& matrix, int row, F&& take) {
   const int lane = row % kPanelRows;
-  const std::uint8_t* panel = matrix.data + (row / kPanelRows) * matrix.panel_bytes;
+  const std::uint8_t* panel = matrix.data + static_cast<std::size_t>(row / kPanelRows) * matrix.panel_bytes;
   if (!matrix.quantised()) {
     const std::size_t bytes = matrix.format == Format::F32 ? 4 : 2;
     for (int k = 0; k < matrix.cols; ++k) {
-      output[k] = float_value(matrix.format, panel + (static_cast<std::size_t>(k) * kPanelRows + lane) * bytes);
+      take(k, float_value(matrix.format, panel + (static_cast<std::size_t>(k) * kPanelRows + lane) * bytes), 0.0f);
     }
     return;
   }
   const PanelLayout layout = panel_layout_of(matrix.format);
-  for (std::size_t block = 0; block < static_cast<std::size_t>(matrix.cols / kBlockValues); ++block) {
-    const std::uint8_t* scales = panel + layout.scales_at(block);
-    const std::size_t sub = block % layout.group();
+  for (int block = 0; block < matrix.cols / kBlockValues; ++block) {
+    const auto number = static_cast<std::size_t>(block);
+    const std::uint8_t* scales = panel + layout.scales_at(number);
+    const std::size_t sub = number % layout.group();
     float scale = 0, second = 0, minimum = 0;
     switch (layout.kind) {
       case Scales::plain: scale = second = half_value(scales + sub * 32 + 2 * lane); break;
@@ -74,14 +76,28 @@ void unpack_row(const PackedMatrix& matrix, int row, float* output) {
         break;
       }
     }
-    const std::uint8_t* quants = panel + layout.quants_at(block);
+    const std::uint8_t* quants = panel + layout.quants_at(number);
     for (int k = 0; k < kBlockValues; ++k) {
       const int byte = quants[layout.byte_at(lane, k)];
       const int quant = !layout.nibbles ? byte : k < 16 ? byte & 15 : byte >> 4;
       const float value = static_cast<float>(quant - layout.zero) * (k < 16 ? scale : second);
-      output[block * kBlockValues + static_cast<std::size_t>(k)] = value + minimum;
+      take(block * kBlockValues + k, value, minimum);
     }
   }
+}
+
+}  // namespace
+
+void unpack_row(const PackedMatrix& matrix, int row, float* output) {
+  walk_row(matrix, row, [&](int k, float weight, float minimum) { output[k] = weight + minimum; });
+}
+
+void add_squares(const PackedMatrix& matrix, int row, BlockSquares* blocks) {
+  walk_row(matrix, row, [&](int k, float weight, float minimum) {
+    const double both = double{weight} + minimum, apart = std::abs(double{weight}) + std::abs(double{minimum});
+    blocks[k / kBlockValues].whole += both * both;
+    blocks[k / kBlockValues].parts += apart * apart;
+  });
 }
 
 }  // namespace halfline

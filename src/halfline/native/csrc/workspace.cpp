@@ -72,12 +72,8 @@ void Workspace::begin(const BatchView& batch) {
   };
   grow(x, std::int64_t{batch.num_rows} * x_stride);
   grow(q, std::int64_t{batch.num_rows} * q_stride);
+  grow(peaks, std::int64_t{std::min(batch.num_choice_rows, kSlabRows)} * num_peaks(shape.vocab_size));
   grow(parts, plan.num_records() * shape.num_heads * part_floats(shape.head_dim));
-}
-
-float* Workspace::lone_logits() {
-  if (logits.bytes() == 0) logits = float_rows(1, round_up(shape.vocab_size, kPanelRows));
-  return logits.as<float>();
 }
 
 float* Workspace::part(std::int64_t record, int head) const {

@@ -28,6 +28,12 @@ QuantRows quant_rows(const Memory& memory, int rows, int cols);
 // a whole slab's rows took 3 % less of a prefill than one (Zen 5): quantising wants sixteen of a tile's blocks at once.
 constexpr int kInnerRowBlocks = 2 * kSlabRows;
 
+// What is kept of a row's logits where only its token is chosen: the largest of each panel, then of sixteen of these.
+constexpr int num_peaks(int vocab_size) {
+  const int panels = (vocab_size + kPanelRows - 1) / kPanelRows;
+  return panels + (panels + kPanelRows - 1) / kPanelRows;
+}
+
 // What one worker needs for itself, in cache lines of its own.
 struct alignas(64) WorkerRoom {
   Memory lone_row, lone_quants;   // the prepared row of a slab of one
@@ -51,8 +57,6 @@ struct Workspace {
   float* q_row(int row) const { return q.as<float>() + std::int64_t{row} * q_stride; }
   // Of attention: what one head of a row left in one of its records.
   float* part(std::int64_t record, int head) const;
-  // Of one row, for who looks at them here.
-  float* lone_logits();
   WorkerRoom& room(int worker) { return rooms[static_cast<std::size_t>(worker)]; }
 
   const ModelShape& shape;
@@ -65,7 +69,7 @@ struct Workspace {
 
   const int x_stride, q_stride, kv_stride, ffn_stride;
   Memory x, q;
-  Memory logits;                                     // of one row, once somebody wanted them
+  Memory peaks;                                      // of rows whose token is chosen: [rows][num_peaks]
   Memory parts;                                      // of attention: [records][heads][part_floats]
   Memory normed, keys, values, attended, gate, up;   // of one slab
   Memory quants;                                     // QuantRows of one slab

@@ -162,32 +162,12 @@ inline void top_row(const float* logits, int n, int count, std::int32_t* ids, fl
   *log_total = sum(nothing) == 0.0f ? top[0] + std::log(total) : NAN;
 }
 
-inline Best best_of_row(const float* logits, int n) {
-  constexpr int kStretch = 256;   // of logits, of which only the largest is looked at
-  Best best{0, logits[0], true};
-  int first_of_best = 0;
-  Vec nothing = Vec::zero();   // as in top_row
-  for (int first = 0; first < n; first += kStretch) {
-    const int stop = n - first < kStretch ? n : first + kStretch;
-    Vec peak = Vec::set(best.logit);
-    int i = first;
-    for (; i + 16 <= stop; i += 16) {
-      const Vec v = Vec::load(logits + i);
-      nothing = nothing + (v - v);
-      peak = max(v, peak);
-    }
-    float highest = largest(peak);
-    for (; i < stop; ++i) {
-      nothing = nothing + Vec::set(logits[i] - logits[i]);
-      if (logits[i] > highest) highest = logits[i];
-    }
-    if (!(highest > best.logit)) continue;
-    best.logit = highest;
-    first_of_best = first;
-  }
-  best.finite = sum(nothing) == 0.0f;
-  for (best.id = first_of_best; best.finite && logits[best.id] != best.logit;) ++best.id;
-  return best;
+inline void peaks_of_panels(const float* logits, int n, float* peaks) {
+  int i = 0;
+  for (; i + kPanelRows <= n; i += kPanelRows) *peaks++ = largest(Vec::load(logits + i));
+  if (i == n) return;
+  *peaks = logits[i];
+  for (; i < n; ++i) *peaks = logits[i] > *peaks ? logits[i] : *peaks;
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void linear_any(const LinearJob& job, int begin, int end, std::uint8_t* scratch)
 constexpr Kernels make_table(const char* name) {
   return {name, kTileRows, norm_row, quantise_rows<kTileRows>, quantise_rest_row<kTileRows>, gate_row, gelu_row,
           rotate_head, store_place, quantise_block_kv, linear_any, attend_tile, attend_parts, merge_parts, top_row,
-          best_of_row};
+          peaks_of_panels};
 }
 
 }  // namespace
