@@ -3,10 +3,12 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from halfline.bench.steps import batch_of
 from halfline.model.executor import Batch
 from halfline.model.kv_format import KvFormat
 from halfline.model.load import open_checkpoint
@@ -56,6 +58,22 @@ def test_its_distributions_are_close_to_exact_arithmetic_and_the_same_on_every_p
     divergence = (np.exp(p) * (p - q)).sum(axis=1)
     assert divergence.mean() < 0.01
     assert (p.argmax(axis=1) == q.argmax(axis=1)).mean() > 0.85
+
+
+def test_its_choices_are_its_largest_logits_in_code_and_in_random_tokens(
+    embedded_model: Path, isa: str
+) -> None:
+    checkpoint = open_checkpoint(embedded_model)
+    executor = NativeExecutor(checkpoint, num_blocks=13, isa=isa)
+    code = Tokenizer(checkpoint.vocab).encode(Path(__file__).read_text("utf-8"))
+    random = np.random.default_rng(1).integers(0, checkpoint.spec.vocab_size, 200)
+    for token_ids in (code[:200], random):
+        batch = batch_of(np.array(token_ids, np.int32), 1, 0, 13)
+        for rows in (np.arange(200), np.arange(180, 196), np.arange(3)):
+            wanted = rows.astype(np.int32)
+            outputs = executor.run(replace(batch, logit_rows=wanted, choice_rows=wanted))
+            assert outputs is not None and outputs.choices is not None
+            np.testing.assert_array_equal(outputs.choices, outputs.logits.argmax(axis=1))
 
 
 def test_loading_peaks_below_a_third_more_than_the_weights(embedded_model: Path) -> None:

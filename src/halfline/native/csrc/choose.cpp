@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "unpack.hpp"
@@ -14,6 +15,12 @@ constexpr std::size_t kMostPortionBytes = 128 << 10;
 
 // Of so few rows all logits get both terms: they wait for the weights, and not for products.
 constexpr int kExactRows = 5;
+
+// Of how many panels a row may look at one: as many as take the time of its second term of all logits.
+constexpr int kPanelsALook = 48;
+
+// The id of a row that wants to look at more.
+constexpr std::int32_t kUndecided = -2;
 
 // What a row's logits may reach without one that is not finite: far below the largest float.
 constexpr double kMostLogit = 1e37;
@@ -63,32 +70,44 @@ void Chooser::look_at(Team& team, const Linear& head, float logit_scale) {
 
 void Chooser::choose(Workspace& space, const NormWeights& norm, std::span<const std::int32_t> rows,
                      std::int32_t* ids, int worker) const {
-  for (std::size_t first = 0; first < rows.size(); first += kSlabRows) {
-    const auto taken = rows.subspan(first, std::min<std::size_t>(kSlabRows, rows.size() - first));
-    const auto count = static_cast<int>(taken.size());
-    const bool exact = count <= kExactRows;
-    Slab slab = space.plan.head_slab(0, count);
-    if (!exact) slab.refined = {};
-    find_peaks(space, slab, norm, taken, worker);
-    space.team.share(count, 1, [&](int number, int) {
-      const auto row = static_cast<std::size_t>(number);
-      ids[first + row] = choose_one(space, norm, taken[row], peaks_of(space, number), exact, worker);
-    });
+  std::vector<Asked> asked;
+  for (const std::int32_t row : rows) asked.push_back({row, ids++});
+  for (std::size_t first = 0; first < asked.size(); first += kSlabRows) {
+    const auto slab = std::span(asked).subspan(first, std::min<std::size_t>(kSlabRows, asked.size() - first));
+    const bool exact = slab.size() <= kExactRows;
+    choose_together(space, norm, slab, exact, worker);
+    if (exact) continue;
+    // All workers find the same: none writes before all have looked.
+    std::vector<Asked> rest;
+    std::ranges::copy_if(slab, std::back_inserter(rest), [](const Asked& each) { return *each.id == kUndecided; });
+    if (!rest.empty()) choose_together(space, norm, rest, true, worker);
   }
 }
 
+void Chooser::choose_together(Workspace& space, const NormWeights& norm, std::span<const Asked> asked, bool exact,
+                              int worker) const {
+  const auto count = static_cast<int>(asked.size());
+  Slab slab = space.plan.head_slab(0, count);
+  if (!exact) slab.refined = {};
+  find_peaks(space, slab, norm, asked, worker);
+  space.team.share(count, 1, [&](int number, int) {
+    const Asked& each = asked[static_cast<std::size_t>(number)];
+    *each.id = choose_one(space, norm, each.row, peaks_of(space, number), exact, worker);
+  });
+}
+
 // The largest logit of each panel and row, of those terms that the slab has.
-void Chooser::find_peaks(Workspace& space, const Slab& slab, const NormWeights& norm, std::span<const std::int32_t> rows,
+void Chooser::find_peaks(Workspace& space, const Slab& slab, const NormWeights& norm, std::span<const Asked> asked,
                          int worker) const {
   const PackedMatrix& head = head_.matrix;
   const Prepared normed = prepared(space, slab, space.normed, space.x_stride, worker);
   prepare(space, slab, normed, head.cols, head.quantised(), worker, [&](int row) {
-    space.kernels.norm(space.x_row(rows[static_cast<std::size_t>(row)]), norm, head.cols, normed.row(row));
+    space.kernels.norm(space.x_row(asked[static_cast<std::size_t>(row)].row), norm, head.cols, normed.row(row));
   });
 
   const int size = space.team.size();
   const auto portion = static_cast<int>(kMostPortionBytes / head.panel_bytes);
-  const int room = 2 * kInnerRowBlocks * kBlockValues / (slab.count * kPanelRows);
+  const int room = kInnerFloats / (slab.count * kPanelRows);
   const int together = std::max(2, std::min({portion, room, head.panels / (8 * size)}) / 2 * 2);
   const int stride = together * kPanelRows;
   float* logits = space.room(worker).inner.as<float>();
@@ -124,22 +143,29 @@ std::int32_t Chooser::choose_one(Workspace& space, const NormWeights& norm, std:
   float* heights = peaks + head.panels;
   const int num_heights = (head.panels + kPanelRows - 1) / kPanelRows;
   space.kernels.peaks(peaks, head.panels, heights);
-  const int highest = static_cast<int>(std::max_element(heights, heights + num_heights) - heights) * kPanelRows;
-  const int first = static_cast<int>(std::find(peaks + highest, peaks + head.panels, heights[highest / kPanelRows]) - peaks);
+  const auto highest = std::max_element(heights, heights + num_heights) - heights;
+  const auto found = std::find(peaks + highest * kPanelRows, peaks + head.panels, heights[highest]) - peaks;
+  const int first = std::min(static_cast<int>(found), head.panels - 1);
   Best best{-INFINITY, -1, true};
-  look(space, slab, normed, std::min(first, head.panels - 1), best, worker);
-  const auto reaches = [&](float peak, double second) {
-    return !bounded || !(double{peak * scale_} + scale_ * (second + rounding) < best.logit);
+  look(space, slab, normed, first, best, worker);
+
+  // Whether a logit of panels from this one on may be chosen rather than the best: of equal ones it must come before.
+  const auto may_hold = [&](int panel, float peak, double second) {
+    const double reached = double{peak * scale_} + scale_ * (second + rounding);
+    return !bounded || reached > best.logit || (reached == best.logit && panel * kPanelRows < best.id);
   };
+  int looks = exact || !bounded ? head.panels : head.panels / kPanelsALook;
   for (int height = 0; height < num_heights; ++height) {
-    if (!reaches(heights[height], lengths.second * longest_)) continue;
-    const int stop = std::min((height + 1) * kPanelRows, head.panels);
-    for (int panel = height * kPanelRows; panel < stop; ++panel) {
+    const int begin = height * kPanelRows, stop = std::min(begin + kPanelRows, head.panels);
+    if (!may_hold(begin, heights[height], lengths.second * longest_)) continue;
+    for (int panel = begin; panel < stop; ++panel) {
       const auto number = static_cast<std::size_t>(panel);
-      if (panel == first || !reaches(peaks[panel], lengths.second * reach_[number])) continue;
+      if (panel == first || !may_hold(panel, peaks[panel], lengths.second * reach_[number])) continue;
       const float* reach = block_reach_.data() + number * lengths.blocks.size();
       const double second = std::inner_product(lengths.blocks.begin(), lengths.blocks.end(), reach, 0.0);
-      if (reaches(peaks[panel], second)) look(space, slab, normed, panel, best, worker);
+      if (!may_hold(panel, peaks[panel], second)) continue;
+      if (looks-- == 0) return kUndecided;
+      look(space, slab, normed, panel, best, worker);
     }
   }
   return best.is_number && std::isfinite(best.logit) ? best.id : -1;

@@ -10,8 +10,9 @@
 //                                                         panel 2   ├─•─┤
 //                                                         panel 3                ├──•──┤   may be larger, and is computed
 //
-// The choice is that of all logits, of equal ones the first. Where no bound holds, since weights or activations are not
-// finite, all panels are computed.
+// The choice is that of all logits, of equal ones the first. Rows for which too many panels may hold it get both terms of
+// all logits, as few rows do at once. Where no bound holds, since weights or activations are not finite, all panels are
+// computed.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,11 @@ class Chooser {
               int worker) const;
 
  private:
+  // A row of x, and where its token goes.
+  struct Asked {
+    std::int32_t row;
+    std::int32_t* id;
+  };
   // How long the terms of a row are; of the second also each block.
   struct Lengths {
     double first = 0.0, second = 0.0;
@@ -47,9 +53,11 @@ class Chooser {
     bool is_number;    // as all were
   };
 
-  void find_peaks(Workspace& space, const Slab& slab, const NormWeights& norm, std::span<const std::int32_t> rows,
+  // At most a slab of rows. `exact`: all logits get both terms. Otherwise some may stay undecided.
+  void choose_together(Workspace& space, const NormWeights& norm, std::span<const Asked> asked, bool exact,
+                       int worker) const;
+  void find_peaks(Workspace& space, const Slab& slab, const NormWeights& norm, std::span<const Asked> asked,
                   int worker) const;
-  // `exact`: the peaks are of both terms.
   std::int32_t choose_one(Workspace& space, const NormWeights& norm, std::int32_t row, float* peaks, bool exact,
                           int worker) const;
   void look(Workspace& space, const Slab& slab, const Prepared& row, int panel, Best& best, int worker) const;

@@ -53,7 +53,7 @@ Workspace::Workspace(const ModelShape& model, KvFormat kv_format, int num_blocks
   inner_quants = Memory(quant_rows_bytes(2 * kSlabRows, ffn_stride));
   for (int worker = 0; worker < num_threads; ++worker) {
     rooms.push_back({float_rows(1, widest), Memory(quant_rows_bytes(2, widest)),
-                     float_rows(model.group_size(), model.head_dim), float_rows(2 * kInnerRowBlocks, kBlockValues),
+                     float_rows(model.group_size(), model.head_dim), float_rows(1, kInnerFloats),
                      Memory(static_cast<std::size_t>(linear_scratch_bytes(widest))),
                      Memory(sizeof(float) * static_cast<std::size_t>(
                                                 attention_scratch_floats(model.group_size(), model.head_dim))),

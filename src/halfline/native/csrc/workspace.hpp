@@ -27,6 +27,7 @@ QuantRows quant_rows(const Memory& memory, int rows, int cols);
 // Rows, times blocks of columns, that a worker keeps of gate and of up: a quarter of a megabyte. Two blocks of
 // a whole slab's rows took 3 % less of a prefill than one (Zen 5): quantising wants sixteen of a tile's blocks at once.
 constexpr int kInnerRowBlocks = 2 * kSlabRows;
+constexpr int kInnerFloats = 2 * kInnerRowBlocks * kBlockValues;
 
 // What is kept of a row's logits where only its token is chosen: the largest of each panel, then of sixteen of these.
 constexpr int num_peaks(int vocab_size) {
@@ -38,7 +39,7 @@ constexpr int num_peaks(int vocab_size) {
 struct alignas(64) WorkerRoom {
   Memory lone_row, lone_quants;   // the prepared row of a slab of one
   Memory lone_queries;            // of the only row of a batch: those of one KV head, turned to its place
-  Memory inner;                   // a few blocks of columns of gate and up, of all rows of a slab
+  Memory inner;                   // a few blocks of columns of gate and up, of all rows of a slab; or of logits
   Memory linear, attention;       // the kernels' own scratch
   ReadAhead ahead;                // what its products ask for
 };
