@@ -151,8 +151,9 @@ def test_activations_of_any_size_are_chosen_from(
     assert_largest(NativeExecutor(checkpoint, num_blocks=3, isa=isa, num_threads=2), one_sequence)
 
 
-@pytest.mark.parametrize("scale", [0.125, 1.7, 0.0, -0.5, np.inf, np.nan])
+@pytest.mark.parametrize("scale", [0.125, 1.7, 1e-45, 0.0, -0.5, np.inf, np.nan])
 def test_logits_are_chosen_as_they_are_scaled(scale: float, isa: str, one_sequence: OneSequence) -> None:
+    """Scaled by less than floats can tell, many are equal."""
     for format in (TensorFormat.F32, TensorFormat.Q8_0):
         checkpoint = with_head(random_tensor(format, VOCAB, HIDDEN, np.random.default_rng(5)))
         scaled = replace(checkpoint, spec=replace(checkpoint.spec, logit_scale=scale))

@@ -25,7 +25,7 @@ constexpr std::int32_t kUndecided = -2;
 // What a row's logits may reach without one that is not finite: far below the largest float.
 constexpr double kMostLogit = 1e37;
 
-// Of a sum's terms that are smaller than floats can tell, more than they are.
+// More than is lost where numbers are smaller than floats can tell.
 constexpr double kUnderflow = 1e-40;
 
 // A length as a float that is no less; infinite if it is not a number.
@@ -133,7 +133,7 @@ std::int32_t Chooser::choose_one(Workspace& space, const NormWeights& norm, std:
   const double both = lengths.first + lengths.second;
   const bool bounded = scale_ > 0.0f && scale_ * most_ * both < kMostLogit;
   // Each term is two sums, of products and of minima, and all of it is computed twice.
-  double rounding = 4.0 * roundings_ * most_ * both + kUnderflow;
+  double rounding = 4.0 * scale_ * roundings_ * most_ * both + kUnderflow;
   if (exact) {
     lengths.second = rounding = 0.0;
     std::ranges::fill(lengths.blocks, 0.0);
@@ -151,7 +151,7 @@ std::int32_t Chooser::choose_one(Workspace& space, const NormWeights& norm, std:
 
   // Whether a logit of panels from this one on may be chosen rather than the best: of equal ones it must come before.
   const auto may_hold = [&](int panel, float peak, double second) {
-    const double reached = double{peak * scale_} + scale_ * (second + rounding);
+    const double reached = double{peak * scale_} + scale_ * second + rounding;
     return !bounded || reached > best.logit || (reached == best.logit && panel * kPanelRows < best.id);
   };
   int looks = exact || !bounded ? head.panels : head.panels / kPanelsALook;
