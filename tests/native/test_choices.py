@@ -160,6 +160,20 @@ def test_logits_are_chosen_as_they_are_scaled(scale: float, isa: str, one_sequen
         assert_largest(NativeExecutor(scaled, num_blocks=3, isa=isa, num_threads=2), one_sequence)
 
 
+@pytest.mark.parametrize(("scale", "size"), [(1e-5, 1e33), (1e-9, 1e35)])
+def test_products_that_overflow_before_they_are_scaled_are_noticed(
+    scale: float, size: float, isa: str, one_sequence: OneSequence
+) -> None:
+    head = random_tensor(TensorFormat.Q8_0, VOCAB, HIDDEN, np.random.default_rng(5))
+    blocks = head.data.reshape(VOCAB, -1, TensorFormat.Q8_0.block_bytes)
+    blocks[:, :, :2] = np.array([1e-7], dtype=np.float16).view(np.uint8)
+    blocks[11, :, :2] = np.array([60000], dtype=np.float16).view(np.uint8)
+    checkpoint = with_tensors(with_head(head), final_norm=floats(np.full(HIDDEN, size)))
+    scaled = replace(checkpoint, spec=replace(checkpoint.spec, logit_scale=scale))
+    outputs = assert_largest(NativeExecutor(scaled, num_blocks=3, isa=isa, num_threads=2), one_sequence)
+    assert not np.isfinite(outputs.logits).all()
+
+
 def test_rows_beyond_a_slab_are_chosen_for_too(kv_format: KvFormat, one_sequence: OneSequence) -> None:
     checkpoint = random_checkpoint(max_context=2048, num_layers=1, format=TensorFormat.Q8_0)
     token_ids = np.random.default_rng(4).integers(0, 256, 700).astype(np.int32)

@@ -176,6 +176,28 @@ def test_what_is_wanted_of_other_rows_changes_no_bit(
         np.testing.assert_array_equal(written_kv(executor), kv)
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 7])
+@pytest.mark.parametrize("format", FORMATS)
+def test_steps_of_which_nothing_is_wanted_leave_the_same_kv(
+    format: TensorFormat, chunk: int, isa: str, kv_format: KvFormat, one_sequence: Callable[..., Batch]
+) -> None:
+    checkpoint = model(format)
+    executors = [
+        NativeExecutor(checkpoint, num_blocks=NUM_BLOCKS, isa=isa, num_threads=threads, kv_format=kv_format)
+        for threads in (1, 2)
+    ]
+    logits, _, kv = in_chunks(executors[0], chunk, CAUSAL, one_sequence)
+    nothing = np.array([], dtype=np.int32)
+    for start in range(0, LENGTH - 1, chunk):
+        stop = min(start + chunk, LENGTH - 1)
+        batch = one_sequence(tokens()[start:stop], start, kv_format=kv_format)
+        assert executors[1].run(replace(batch, logit_rows=nothing, hidden_rows=nothing)) is not None
+    last = executors[1].run(one_sequence(tokens()[-1:], LENGTH - 1, kv_format=kv_format))
+    assert last is not None
+    np.testing.assert_array_equal(last.logits[0], logits[-1])
+    np.testing.assert_array_equal(written_kv(executors[1]), kv)
+
+
 def test_more_rows_than_a_slab_give_the_same_bits(
     kv_format: KvFormat, one_sequence: Callable[..., Batch]
 ) -> None:

@@ -35,9 +35,9 @@ void keep(Workspace& space, const LayerWeights& layer, const Slab& slab, int row
 }
 
 // A step of a single row: whoever attends turns and keeps what it needs, and nobody waits for that. Blocks that are to
-// be settled have to be written before.
+// be settled have to be written before, and if nothing is wanted nobody attends in the last layer.
 bool turns_late(const Workspace& space) {
-  return space.plan.num_rows() == 1 && space.kv_writes.num_to_settle() == 0;
+  return space.plan.num_rows() == 1 && space.kv_writes.num_to_settle() == 0 && !space.plan.last_slabs().empty();
 }
 
 // One tile or part of the slab's plan, of one KV head.

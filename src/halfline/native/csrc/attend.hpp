@@ -9,7 +9,7 @@
 namespace halfline {
 
 // Reads x; leaves queries in q and writes keys and values where the rows keep theirs. Of a batch of a single row both
-// are left to `attend`.
+// are left to `attend`, if that comes in every layer.
 void project_qkv(Workspace& space, const LayerWeights& layer, const Slab& slab, int worker);
 
 // From now on products of this worker that have rows enough ask for a share of the KV that parts of the slab's attention

@@ -10,9 +10,6 @@
 namespace halfline {
 namespace {
 
-// Most weights that a worker takes at once.
-constexpr std::size_t kMostPortionBytes = 128 << 10;
-
 // Of so few rows all logits get both terms: they wait for the weights, and not for products.
 constexpr int kExactRows = 5;
 
@@ -22,7 +19,7 @@ constexpr int kPanelsALook = 48;
 // The id of a row that wants to look at more.
 constexpr std::int32_t kUndecided = -2;
 
-// What a row's logits may reach without one that is not finite: far below the largest float.
+// What a row's logits may reach, scaled or not, without one that is not finite: far below the largest float.
 constexpr double kMostLogit = 1e37;
 
 // More than is lost where numbers are smaller than floats can tell.
@@ -77,7 +74,7 @@ void Chooser::choose(Workspace& space, const NormWeights& norm, std::span<const 
     const bool exact = slab.size() <= kExactRows;
     choose_together(space, norm, slab, exact, worker);
     if (exact) continue;
-    // All workers find the same: none writes before all have looked.
+    // All workers find the same: none writes before the meeting in find_peaks.
     std::vector<Asked> rest;
     std::ranges::copy_if(slab, std::back_inserter(rest), [](const Asked& each) { return *each.id == kUndecided; });
     if (!rest.empty()) choose_together(space, norm, rest, true, worker);
@@ -131,9 +128,10 @@ std::int32_t Chooser::choose_one(Workspace& space, const NormWeights& norm, std:
           [&](int) { space.kernels.norm(space.x_row(row), norm, head.cols, normed.row(0)); });
   Lengths lengths = lengths_of(normed);
   const double both = lengths.first + lengths.second;
-  const bool bounded = scale_ > 0.0f && scale_ * most_ * both < kMostLogit;
+  const double larger_scale = std::max(scale_, 1.0f);
+  const bool bounded = scale_ > 0.0f && larger_scale * most_ * both < kMostLogit;
   // Each term is two sums, of products and of minima, and all of it is computed twice.
-  double rounding = 4.0 * scale_ * roundings_ * most_ * both + kUnderflow;
+  double rounding = 4.0 * scale_ * roundings_ * most_ * both + larger_scale * kUnderflow;
   if (exact) {
     lengths.second = rounding = 0.0;
     std::ranges::fill(lengths.blocks, 0.0);
@@ -154,7 +152,7 @@ std::int32_t Chooser::choose_one(Workspace& space, const NormWeights& norm, std:
     const double reached = double{peak * scale_} + scale_ * second + rounding;
     return !bounded || reached > best.logit || (reached == best.logit && panel * kPanelRows < best.id);
   };
-  int looks = exact || !bounded ? head.panels : head.panels / kPanelsALook;
+  int looks = exact || !bounded ? head.panels : std::max(1, head.panels / kPanelsALook);
   for (int height = 0; height < num_heights; ++height) {
     const int begin = height * kPanelRows, stop = std::min(begin + kPanelRows, head.panels);
     if (!may_hold(begin, heights[height], lengths.second * longest_)) continue;

@@ -10,6 +10,7 @@
 #include "unpack.hpp"
 
 namespace halfline {
+
 Engine::Engine(const ModelShape& shape, KvFormat kv_format, int num_blocks, int num_threads, Isa isa)
     : shape_(shape), space_(shape_, kv_format, num_blocks, num_threads, isa) {}
 
@@ -115,7 +116,8 @@ void Engine::finish(const BatchView& batch, const Wanted& wanted, int worker) {
   const Linear head{weights_.head(), nullptr};
   const int size = shape_.hidden_size;
   space_.team.share(batch.num_hidden_rows, 1, [&](int row, int) {
-    kernels.norm(space_.x_row(batch.hidden_rows[row]), weights_.final_norm(), size, wanted.hidden + std::int64_t{row} * size);
+    float* hidden = wanted.hidden + std::int64_t{row} * size;
+    kernels.norm(space_.x_row(batch.hidden_rows[row]), weights_.final_norm(), size, hidden);
   });
   for (int first = 0; first < batch.num_logit_rows; first += kSlabRows) {
     const int count = std::min(kSlabRows, batch.num_logit_rows - first);

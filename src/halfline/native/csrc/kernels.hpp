@@ -200,7 +200,7 @@ struct Kernels {
   void (*merge_parts)(const float* parts, int num_parts, std::int64_t part_stride, int head_dim, float* output);
   // The `count` largest of n logits and log(sum(e^logit)); 1 <= count <= n.
   void (*top)(const float* logits, int n, int count, std::int32_t* ids, float* largest, double* log_total);
-  // The largest of each panel's logits, n in all; none is NaN.
+  // The largest of each panel's logits, n in all; of a panel with a NaN any number.
   void (*peaks)(const float* logits, int n, float* peaks);
 };
 

@@ -5,9 +5,6 @@
 namespace halfline {
 namespace {
 
-// Most weights that a worker takes at once: some 10 microseconds of reading, as the others may have to wait that long.
-constexpr std::size_t kMostPortionBytes = 128 << 10;
-
 std::size_t matrix_bytes(const PackedMatrix& matrix) {
   return static_cast<std::size_t>(matrix.panels) * matrix.panel_bytes;
 }

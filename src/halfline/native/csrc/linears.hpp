@@ -12,6 +12,9 @@
 
 namespace halfline {
 
+// Most weights that a worker takes at once: some 10 microseconds of reading, as the others may have to wait that long.
+constexpr std::size_t kMostPortionBytes = 128 << 10;
+
 // What the next linear reads: rows of floats, and the same quantised.
 struct Prepared {
   float* rows;   // [count][stride]
