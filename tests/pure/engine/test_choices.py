@@ -1,14 +1,13 @@
 """An executor that chooses is asked for greedy sequences' tokens, and everybody gets what they would get anyway."""
 
-import numpy as np
 import pytest
 from character_work import alone, prompt_of, work
 from decoding import Decoding
 from guessers import GUESSERS, Guesser, Scripted
+from overflowing import OverflowingFrom
 from stepped_engine import SteppedEngine
 
 from halfline.engine.options import EngineOptions
-from halfline.model.executor import Batch, Outputs
 from halfline.model.kv_format import F16, INT8, KvFormat
 from halfline.request import SamplingParams
 
@@ -54,24 +53,9 @@ def test_logits_are_wanted_of_those_alone_whose_sampler_looks_at_them(params: Sa
         assert batch.top_k == 0 or params != GREEDY
 
 
-class Unchosen(Decoding):
-    """From that place on no logit is the largest."""
-
-    def __init__(self, place: int) -> None:
-        super().__init__(64)
-        self._place = place
-
-    def run(self, batch: Batch) -> Outputs | None:
-        outputs = super().run(batch)
-        assert outputs is not None and outputs.choices is not None
-        places = batch.first_places[np.searchsorted(batch.row_starts, batch.choice_rows, "right") - 1]
-        outputs.choices[places >= self._place] = -1
-        return outputs
-
-
 def test_who_gets_no_choice_fails_and_its_mates_go_on() -> None:
     long, short = prompt_of(40, seed=1), prompt_of(10, seed=2)
-    engine = SteppedEngine(Unchosen(44))
+    engine = SteppedEngine(OverflowingFrom(44))
     engine.add(0, work(long, 12))
     engine.add(1, work(short, 12))
     engine.run()

@@ -4,11 +4,11 @@ import asyncio
 import threading
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from character_work import GREEDY, alone, ids, prompt_of, text, work
 from decoding import Decoding
 from guessers import Scripted, right
+from overflowing import OverflowingFrom
 from running_engine import PATIENCE_S, running_engine, tokens_of
 from stepped_engine import SteppedEngine
 
@@ -19,9 +19,8 @@ from halfline.engine.sequence import Sequence
 from halfline.kv.block_pool import BlockPool
 from halfline.kv.block_table import BlockTable
 from halfline.kv.prefix_index import PrefixIndex
-from halfline.model.executor import Batch, Outputs
+from halfline.model.executor import Batch
 from halfline.model.kv_format import F16, INT8, KvFormat
-from halfline.model.reference import with_logits
 from halfline.request import Priority, SamplingParams
 
 SINGLE = 8  # tokens before the first run
@@ -156,21 +155,6 @@ def test_a_run_takes_no_more_blocks_than_are_free() -> None:
     assert len(sequence.table.block_ids) == 1
     pool.give_back(held, index.worth)
     assert GreedyRuns(8).prolonged(next_chunk(sequence, 1)).run_tokens == 8
-
-
-class OverflowingFrom(Decoding):
-    """From that place on all logits are NaN."""
-
-    def __init__(self, place: int) -> None:
-        super().__init__(64)
-        self._place = place
-
-    def run(self, batch: Batch) -> Outputs | None:
-        outputs = super().run(batch)
-        assert outputs is not None and outputs.choices is not None
-        outputs.logits[batch.first_places[0] + batch.logit_rows >= self._place] = np.nan
-        outputs.choices[batch.first_places[0] + batch.choice_rows >= self._place] = -1
-        return replace(with_logits(outputs, outputs.logits), choices=outputs.choices)
 
 
 @pytest.mark.parametrize("num_said", range(SINGLE, SINGLE + 4))
