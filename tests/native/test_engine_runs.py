@@ -99,3 +99,14 @@ async def test_who_comes_and_who_leaves_in_the_middle_changes_nothing(kv_format:
         assert ids(await first) == alone[0]
         assert engine.stats().total_greedy_run_tokens > 0
         assert engine.stats().num_held_blocks == 0
+
+
+async def test_prompts_read_a_token_at_a_time_for_nothing_leave_what_the_next_one_reuses(
+    kv_format: KvFormat,
+) -> None:
+    """A step of one row of which nothing is wanted."""
+    ((*expected,),) = await in_turn(executor_with(kv_format), 4, [work(PROMPT, COUNT)])
+    read = [work(PROMPT[:length], 0) for length in range(1, len(PROMPT))]
+    *nothing, said = await in_turn(executor_with(kv_format), 4, [*read, work(PROMPT, COUNT)])
+    assert nothing == [[]] * len(read)
+    assert said == expected
