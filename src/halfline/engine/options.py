@@ -41,7 +41,7 @@ class EngineOptions:
     run_tokens: int = 4
     """Most tokens in a row that the executor chooses by itself for a greedy request that is alone and has nothing
     guessed; whoever comes stops it within a layer. A stream gets as many at once, and what comes behind a stop string
-    is computed for nothing. 1 asks the sampler for each. Answers are the same either way."""
+    is computed for nothing. 1 comes back for each. Answers are the same either way."""
 
     pinned_tokens: int = 4096
     """Most tokens of the constant beginnings of tasks' prompts whose KV stays in memory whatever else comes. Only what

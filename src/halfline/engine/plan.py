@@ -14,8 +14,7 @@ class Chunk:
 
     `samples`: it runs the last known token, so the next one can be chosen. `scored_rows`: places whose logits score
     the prompt token behind them. `draft`: only where it samples; guesses at the tokens behind `stop`, run as further
-    rows. `run_tokens`: so many next tokens the executor may choose by itself, one after the other (GreedyRun); 1: it
-    may not.
+    rows. `run_tokens`: so many next tokens the executor may choose by itself, one after the other (GreedyRun).
 
         pending tokens │ draft
         [t5 t6 t7]     │ [g8 g9 g10]      t7's row gives the real t8; only if that is g8 is g8's row of any worth
