@@ -42,10 +42,11 @@ void Chooser::look_at(Team& team, const Linear& head, float logit_scale) {
   block_reach_.assign(panels * blocks, 0.0f);
   std::vector<float> parts(panels, 0.0f);
   team.run([&](int) {
+    std::vector<BlockSquares> squares(blocks);
     team.share(matrix.panels, 8, [&](int begin, int end) {
       for (int row = begin * kPanelRows; row < std::min(end * kPanelRows, matrix.rows); ++row) {
         const auto panel = static_cast<std::size_t>(row / kPanelRows);
-        std::vector<BlockSquares> squares(blocks, {0.0, 0.0});
+        std::ranges::fill(squares, BlockSquares{0.0, 0.0});
         add_squares(matrix, row, squares.data());
         BlockSquares all{0.0, 0.0};
         for (std::size_t block = 0; block < blocks; ++block) {
@@ -103,9 +104,8 @@ void Chooser::find_peaks(Workspace& space, const Slab& slab, const NormWeights& 
   });
 
   const int size = space.team.size();
-  const auto portion = static_cast<int>(kMostPortionBytes / head.panel_bytes);
   const int room = kInnerFloats / (slab.count * kPanelRows);
-  const int together = std::max(2, std::min({portion, room, head.panels / (8 * size)}) / 2 * 2);
+  const int together = std::min(panels_together(head.panels, head.panel_bytes, size), room / 2 * 2);
   const int stride = together * kPanelRows;
   float* logits = space.room(worker).inner.as<float>();
   const auto start = [&](int share) { return head.panels * share / size; };

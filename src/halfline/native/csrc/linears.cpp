@@ -5,6 +5,9 @@
 namespace halfline {
 namespace {
 
+// Most weights that a worker takes at once: some 10 microseconds of reading, as the others may have to wait that long.
+constexpr std::size_t kMostPortionBytes = 128 << 10;
+
 std::size_t matrix_bytes(const PackedMatrix& matrix) {
   return static_cast<std::size_t>(matrix.panels) * matrix.panel_bytes;
 }
@@ -54,6 +57,11 @@ void run_panels(Workspace& space, LinearJob job, int begin, int end, int worker)
   space.kernels.linear(job, begin, end, room.linear.as<std::uint8_t>());
 }
 
+int panels_together(int panels, std::size_t panel_bytes, int num_workers) {
+  const auto most = static_cast<int>(kMostPortionBytes / panel_bytes);
+  return std::max(2, std::min(panels / (8 * num_workers), most) / 2 * 2);
+}
+
 void run_linears(Workspace& space, std::span<const LinearJob> jobs, int worker) {
   begin_linears(space, jobs, worker);
   space.team.barrier([] {});
@@ -81,8 +89,7 @@ void begin_linears(Workspace& space, std::span<const LinearJob> jobs, int worker
     }
     return panels;
   };
-  const auto most = static_cast<int>(kMostPortionBytes / jobs[0].weights->panel_bytes);
-  const int grain = std::max(2, std::min(panels / (8 * num_workers), most) / 2 * 2);
+  const int grain = panels_together(panels, jobs[0].weights->panel_bytes, num_workers);
   space.team.take_stretches(worker, grain, panel_at, [&](int begin, int end) {
     for (const LinearJob* job = jobs.data(); begin < end; ++job) {
       const int stop = std::min(end, job->weights->panels);

@@ -12,9 +12,6 @@
 
 namespace halfline {
 
-// Most weights that a worker takes at once: some 10 microseconds of reading, as the others may have to wait that long.
-constexpr std::size_t kMostPortionBytes = 128 << 10;
-
 // What the next linear reads: rows of floats, and the same quantised.
 struct Prepared {
   float* rows;   // [count][stride]
@@ -40,6 +37,9 @@ LinearJob residual_job(const Workspace& space, const Slab& slab, const Linear& l
 
 // Panels [begin, end) of one job, by this worker.
 void run_panels(Workspace& space, LinearJob job, int begin, int end, int worker);
+
+// How many of all panels a worker takes at once: an even number, few enough that somebody who is done early can help.
+int panels_together(int panels, std::size_t panel_bytes, int num_workers);
 
 // Runs all jobs; they read what was prepared and write apart from each other. The first returns when all workers are
 // done, the second when there is nothing left to begin.
